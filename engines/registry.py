@@ -35,12 +35,12 @@ class _LazyAdapters(Mapping[str, EngineAdapter]):
     """Engine ids to adapters; looking one up imports it, listing the ids does not."""
 
     def __init__(self) -> None:
-        self._imported: dict[str, EngineAdapter] = {}
+        self._adapters: dict[str, EngineAdapter] = {}
 
     def __getitem__(self, engine: str) -> EngineAdapter:
-        if engine not in self._imported:
-            self._imported[engine] = import_module(_MODULES[engine]).ADAPTER
-        return self._imported[engine]
+        if engine not in self._adapters:
+            self._adapters[engine] = import_module(_MODULES[engine]).ADAPTER
+        return self._adapters[engine]
 
     def __contains__(self, engine: object) -> bool:
         return engine in _MODULES  # the mapping's own way is to look it up

@@ -27,11 +27,11 @@ MANY_MODULES = 3
 
 PLAIN_ENDINGS = {
     # verbs and things that only end that way
-    *("bring", "embed", "feed", "need", "ping", "proceed", "ring", "seed", "shed"),
+    *("bring", "embed", "feed", "need", "ping", "proceed", "ring", "seed", "shed", "deed"),
     *("speed", "sibling", "string", "anything", "nothing", "something", "thing"),
     # the field's nouns
     *("embedding", "embeddings", "encoding", "heading", "listing", "mapping", "reasoning", "sampling", "setting"),
-    *("settings", "thinking", "training", "turing", "warning"),
+    *("drawing", "framing", "keyring", "settings", "thinking", "timing", "training", "turing", "warning", "wiring"),
 }
 IRREGULAR_PARTICIPLES = {
     *("begun", "bent", "born", "borne", "bought", "bound", "broken", "brought", "built", "caught"),

@@ -49,31 +49,31 @@ class PermissionQuestions:
     """Requests for permission that a person has not answered."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, asyncio.Future[str]] = {}
+        self._answer_futures: dict[int, asyncio.Future[str]] = {}
         self._numbers = itertools.count(1)
 
     async def ask_person(self, question: AgentAsks) -> str:
         """Return the option that a person takes, empty where the request was called off."""
         number = next(self._numbers)
-        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+        answer = self._answer_futures[number] = asyncio.get_running_loop().create_future()
         options = {option.id for option in question.options}
         send(AgentAsks(request=number, **_without_number(question)))
         try:
             option = await answer
         finally:
-            del self._waiting[number]
+            del self._answer_futures[number]
             send(AgentQuestionOver(request=number))
         return option if option in options else ""
 
     def answer_question(self, number: int, option: str) -> None:
         """Take a person's answer; of a request that is over, nothing comes."""
-        waiter = self._waiting.get(number)
+        waiter = self._answer_futures.get(number)
         if waiter is not None and not waiter.done():
             waiter.set_result(option)
 
     def call_off(self) -> None:
         """Leave every request unanswered."""
-        for number in list(self._waiting):
+        for number in list(self._answer_futures):
             self.answer_question(number, "")
 
 
@@ -91,13 +91,13 @@ class HostedClient:
         self.is_replaying = False
         """While a session is taken up again its agent tells all that happened in it; that is here already."""
         self._call_paths: dict[str, set[str]] = {}
-        self._allowed: set[str] = set()
+        self._allowed_paths: set[str] = set()
         """Paths a person let the agent write in this turn."""
         self._may_write = False
 
     def begin_turn(self) -> None:
         """Forget what was allowed for one turn."""
-        self._allowed.clear()
+        self._allowed_paths.clear()
         self._call_paths.clear()
 
     async def session_update(self, session_id: str, update: object, **_more: object) -> None:
@@ -142,7 +142,7 @@ class HostedClient:
             return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
         kind = next(each.kind for each in answer_options if each.id == option)
         if kind in _ALLOWING:
-            self._allowed |= call_paths(tool_call) | self._call_paths.get(tool_call.tool_call_id, set())
+            self._allowed_paths |= call_paths(tool_call) | self._call_paths.get(tool_call.tool_call_id, set())
             self._may_write |= kind is AgentOptionKind.ALLOW_ALWAYS
         return schema.RequestPermissionResponse(outcome=schema.AllowedOutcome(outcome="selected", option_id=option))
 
@@ -166,7 +166,7 @@ class HostedClient:
         self._check_session(session_id)
         try:
             self._files.find_place(path)
-            if not self._may_write and path not in self._allowed:
+            if not self._may_write and path not in self._allowed_paths:
                 await self._ask_to_write(path, content)
             await asyncio.to_thread(self._files.write_file, path, content)
         except FileRefused as error:
@@ -181,7 +181,7 @@ class HostedClient:
         option = await self.questions.ask_person(question)
         if option not in {_ONCE, _ALWAYS}:
             raise FileRefused(f"A person does not let you write {path}.")
-        self._allowed.add(path)
+        self._allowed_paths.add(path)
         self._may_write |= option == _ALWAYS
 
     async def create_terminal(  # noqa: PLR0913, PLR0917 -- the SDK's signature

@@ -21,22 +21,25 @@ class ProjectFiles:
     """The folder a person chose."""
 
     def __init__(self, folder: str) -> None:
-        self._given, self._real = Path(folder), Path(folder).resolve()
+        self._given_folder, self._real_folder = Path(folder), Path(folder).resolve()
 
     @property
     def top(self) -> Path:
         """The folder itself, without links."""
-        return self._real
+        return self._real_folder
 
     def find_place(self, path: str) -> Path:
         """Return where a path leads. Raises FileRefused for one outside of the folder."""
         plain = Path(path)
         if not plain.is_absolute() or ".." in plain.parts or "\0" in path:
             raise FileRefused(f"{path} is refused: paths are absolute and without '..'.")
-        inside = next((plain.relative_to(top) for top in (self._real, self._given) if plain.is_relative_to(top)), None)
+        inside = next(
+            (plain.relative_to(top) for top in (self._real_folder, self._given_folder) if plain.is_relative_to(top)),
+            None,
+        )
         if inside is None:
             raise FileRefused(f"{path} is refused: it is outside of the folder of this session.")
-        place = self._real / inside
+        place = self._real_folder / inside
         if place.resolve() != place:
             raise FileRefused(f"{path} is refused: a link leads elsewhere.")
         return place
@@ -44,7 +47,7 @@ class ProjectFiles:
     def describe_path(self, path: str) -> str:
         """Return a path as a person reads it: within the folder, where it is there."""
         plain = Path(path)
-        for top in (self._real, self._given):
+        for top in (self._real_folder, self._given_folder):
             if plain.is_relative_to(top):
                 return plain.relative_to(top).as_posix()
         return path

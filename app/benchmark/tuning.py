@@ -124,16 +124,18 @@ def propose_candidates(own: ModelSettings, scope: CandidateScope) -> list[Settin
 
 def list_untried(scope: CandidateScope) -> list[CandidateResult]:
     """Return what is tried with other engines and cannot be with this one, each with the reason."""
-    planned = {"gpu_layers": scope.gpu_layers, "cpu_moe_layers": scope.cpu_moe_layers}
-    kinds = (*_ALWAYS_TRIED, *(kind for kind, layers in planned.items() if layers is not None))
-    missing = [kind for kind in kinds if kind not in scope.takes]
-    untried = [CandidateResult(name=_NAMES[kind], problem=f"{scope.engine} has no option for it.") for kind in missing]
+    layer_counts = {"gpu_layers": scope.gpu_layers, "cpu_moe_layers": scope.cpu_moe_layers}
+    kinds = (*_ALWAYS_TRIED, *(kind for kind, layers in layer_counts.items() if layers is not None))
+    missing_kinds = [kind for kind in kinds if kind not in scope.takes]
+    untried_results = [
+        CandidateResult(name=_NAMES[kind], problem=f"{scope.engine} has no option for it.") for kind in missing_kinds
+    ]
     if not scope.draft and not scope.draft_candidates:
         problem = f"Nothing here drafts for it with {scope.engine}."
-        untried.append(CandidateResult(name=_NAMES["draft"], problem=problem))
+        untried_results.append(CandidateResult(name=_NAMES["draft"], problem=problem))
     if scope.kv_problem:
-        untried.append(CandidateResult(name=_NAMES["kv_type"], problem=scope.kv_problem))
-    return untried
+        untried_results.append(CandidateResult(name=_NAMES["kv_type"], problem=scope.kv_problem))
+    return untried_results
 
 
 def _thread_counts(scope: CandidateScope) -> list[int]:

@@ -183,7 +183,7 @@ class TurnFollower:
 
     def __init__(self, client: GatewayClient, session: AgentSession, first: int, *, prints: bool) -> None:
         self._client, self._session, self._first, self._prints = client, session, first, prints
-        self._shown: set[int] = set()
+        self._printed_ids: set[int] = set()
         self._lengths: dict[int, int] = {}
         self._is_in_line = False
         self._has_begun = False
@@ -209,14 +209,14 @@ class TurnFollower:
         match entry:
             case AgentAnswer(id=number, text=text):
                 self._write_text(number, text[self._lengths.get(number, 0) :])
-            case AgentPermission(is_open=True) if entry.id not in self._shown:
-                self._shown.add(entry.id)
+            case AgentPermission(is_open=True) if entry.id not in self._printed_ids:
+                self._printed_ids.add(entry.id)
                 self._decide_permission(entry)
-            case AgentToolCall(title=title, kind=kind) if title and entry.id not in self._shown:
-                self._shown.add(entry.id)
+            case AgentToolCall(title=title, kind=kind) if title and entry.id not in self._printed_ids:
+                self._printed_ids.add(entry.id)
                 self._say_line(f"{kind or 'tool'}: {title}")
-            case AgentNote(text=text) if entry.id not in self._shown:
-                self._shown.add(entry.id)
+            case AgentNote(text=text) if entry.id not in self._printed_ids:
+                self._printed_ids.add(entry.id)
                 self._say_line(text)
 
     def _write_text(self, number: int, text: str) -> None:

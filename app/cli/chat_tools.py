@@ -29,7 +29,7 @@ class TerminalTools:
     def __init__(self, client: GatewayClient, servers: Sequence[str]) -> None:
         self._client = client
         self._tools = tools_by_function(self._start_servers(servers))
-        self._allowed: set[tuple[str, str]] = set()
+        self._allowed_tools: set[tuple[str, str]] = set()
 
     @property
     def definitions(self) -> list[EndpointTool]:
@@ -68,11 +68,11 @@ class TerminalTools:
     def _is_allowed(self, tool: McpTool, arguments: dict[str, object]) -> bool:
         place = (tool.server, tool.about.name)
         print_call(tool.server, tool.about.name, json.dumps(arguments, ensure_ascii=False))
-        if tool.permission is McpPermission.ALLOW or place in self._allowed:
+        if tool.permission is McpPermission.ALLOW or place in self._allowed_tools:
             return True
         decision = ask_decision(tool.server, tool.about.name, has_changed=tool.has_changed)
         if decision is ToolDecision.ALWAYS:
-            self._allowed.add(place)
+            self._allowed_tools.add(place)
         return decision is not ToolDecision.REFUSE
 
     def _call_tool(self, tool: McpTool, arguments: dict[str, object]) -> str:

@@ -17,17 +17,17 @@ class HubToken:
     """The token in force."""
 
     def __init__(self, file: Path) -> None:
-        self._kept = KeptSecret(file, "the hub's token")
+        self._kept_secret = KeptSecret(file, "the hub's token")
 
     def read_token(self) -> str:
         """Return the token; empty without one."""
-        return environment_hub_token() or self._kept.read_secret() or hugging_face_token()
+        return environment_hub_token() or self._kept_secret.read_secret() or hugging_face_token()
 
     def token_place(self) -> TokenPlace | None:
         """Return where the token in force is from; None without one."""
         if environment_hub_token():
             return TokenPlace.ENVIRONMENT
-        if (place := self._kept.secret_place()) is not None:
+        if (place := self._kept_secret.secret_place()) is not None:
             return TokenPlace(place)
         return TokenPlace.HUGGING_FACE if hugging_face_token() else None
 
@@ -41,8 +41,8 @@ class HubToken:
             and " " not in stripped_token
         ):
             raise BadRequest("This is not a token.", hint="A token looks like hf_…", code="invalid_value")
-        self._kept.store_secret(stripped_token)
+        self._kept_secret.store_secret(stripped_token)
 
     def forget_token(self) -> None:
         """Forget the token that was kept."""
-        self._kept.forget_secret()
+        self._kept_secret.forget_secret()

@@ -33,8 +33,8 @@ def launcher_command(order: LaunchOrder) -> Iterator[StartCommand]:
     try:
         os.write(descriptor, msgspec.json.encode(order))
         os.lseek(descriptor, 0, os.SEEK_SET)
-        carried = () if order.network is None else (order.network.descriptor,)
+        descriptors = () if order.network is None else (order.network.descriptor,)
         argv = module_command("app.confinement.launcher", str(descriptor))
-        yield StartCommand(argv=tuple(argv), env=child_environment(), descriptors=(descriptor, *carried))
+        yield StartCommand(argv=tuple(argv), env=child_environment(), descriptors=(descriptor, *descriptors))
     finally:
         os.close(descriptor)

@@ -260,18 +260,18 @@ class VersionedAdapters(Mapping[str, EngineAdapter]):
         self._adapters = adapters
         self._shelf = shelf
         self._allows_outdated = allows_outdated
-        self._bound: dict[str, VersionedAdapter] = {}
+        self._adapters_by_version: dict[str, VersionedAdapter] = {}
 
     def __getitem__(self, engine: str) -> EngineAdapter:
-        if engine not in self._bound:
+        if engine not in self._adapters_by_version:
             adapter = self._adapters[engine]
-            self._bound[engine] = VersionedAdapter(
+            self._adapters_by_version[engine] = VersionedAdapter(
                 adapter,
                 lambda: self._current_place(engine),
                 stall_s=lambda: self._stall_s(engine),
                 allows_outdated=self._allows_outdated,
             )
-        return self._bound[engine]
+        return self._adapters_by_version[engine]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._adapters)

@@ -126,10 +126,10 @@ class InstallMeter:
     """Turns uv's lines into progress. uv names large packages with their size when it begins and when it has them."""
 
     def __init__(self, expected_bytes: int, progress: Progress) -> None:
-        self._expected = expected_bytes
+        self._expected_bytes = expected_bytes
         self._progress = progress
         self._sizes: dict[str, float] = {}
-        self._done: set[str] = set()
+        self._installed_packages: set[str] = set()
 
     def read_line(self, line: str) -> None:
         """Take in one line."""
@@ -143,11 +143,15 @@ class InstallMeter:
         if match["size"]:
             self._sizes[package] = float(match["size"]) * _UNITS[match["unit"]]
         if match[1] in {"Downloaded", "Built"}:
-            self._done.add(package)
+            self._installed_packages.add(package)
         verb = "Compiling" if match[1].startswith("Buil") else "Fetching"
-        packages = ", ".join(self._sizes.keys() - self._done) or package
+        packages = ", ".join(self._sizes.keys() - self._installed_packages) or package
         self._progress(f"{verb} {packages}" + _PATIENCE.get(match[1], ""), self._share_done())
 
     def _share_done(self) -> float | None:
-        total = max(self._expected, sum(self._sizes.values()))
-        return min(1.0, sum(self._sizes.get(package, 0.0) for package in self._done) / total) if total else None
+        total = max(self._expected_bytes, sum(self._sizes.values()))
+        return (
+            min(1.0, sum(self._sizes.get(package, 0.0) for package in self._installed_packages) / total)
+            if total
+            else None
+        )

@@ -69,19 +69,19 @@ class _GiveUp:
 
     def __init__(self) -> None:
         self._host = ""
-        self._running: asyncio.Task[int] | None = None
+        self._program_task: asyncio.Task[int] | None = None
 
     def __call__(self, host: str) -> None:
         """Take in that a host cannot be reached."""
         self._host = host
-        if self._running is not None:
-            self._running.cancel()
+        if self._program_task is not None:
+            self._program_task.cancel()
 
     async def run_until(self, program: Coroutine[None, None, int]) -> int:
         """Return with what code a program ends. Raises EnvironmentFault for a host that cannot be reached."""
-        self._running = asyncio.create_task(program)
+        self._program_task = asyncio.create_task(program)
         try:
-            return await self._running
+            return await self._program_task
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if not self._host or (task is not None and task.cancelling()):

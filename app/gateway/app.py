@@ -114,7 +114,7 @@ def _observe(app: web.Application, services: Services) -> Observers:
     """Return who notes exchanges: for metrics, for what is learnt of speeds, in the inspector, as usage, in the log."""
     inspector = app[INSPECTOR] = RequestInspector(services.settings, services.supervisor, services.events)
     usage = app[USAGE] = UsageRecorder(services.chats, services.keys)
-    sinks = (services.metrics, services.measuring, inspector, usage, JournalSink())
+    sinks = (services.metrics, services.speed_measurements, inspector, usage, JournalSink())
     observers = Observers(sinks, partial(services.settings.get_flag, KEEPS_BODIES))
     traces = app[TRACES] = TraceExporter(services, observers)
     kept_prompts = app[KEPT_PROMPTS] = WarmPromptService(services, observers)

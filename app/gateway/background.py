@@ -51,12 +51,12 @@ class SharedWork:
 
     def __init__(self) -> None:
         self._background = Background()
-        self._running: dict[Hashable, asyncio.Task[Any]] = {}
+        self._shared_tasks: dict[Hashable, asyncio.Task[Any]] = {}
 
     async def run_once(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Return what comes of the work that has this key. It goes on when who wanted it leaves."""
-        task: asyncio.Task[T] | None = self._running.get(key)
+        task: asyncio.Task[T] | None = self._shared_tasks.get(key)
         if task is None:
-            task = self._running[key] = self._background.spawn(work())
-            task.add_done_callback(lambda _: self._running.pop(key, None))
+            task = self._shared_tasks[key] = self._background.spawn(work())
+            task.add_done_callback(lambda _: self._shared_tasks.pop(key, None))
         return await asyncio.shield(task)

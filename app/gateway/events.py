@@ -47,8 +47,8 @@ class Subscription:
         self.kinds = kinds
         """What it hears; without any it hears everything, as those do who are told what happens here."""
         self._limit = limit
-        self._pending: dict[Hashable, Event] = {}
-        self._arrived = asyncio.Event()
+        self._pending_events: dict[Hashable, Event] = {}
+        self._arrival = asyncio.Event()
         self._serial = 0
         self.is_closed = False
 
@@ -60,18 +60,18 @@ class Subscription:
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         while True:
-            while self._pending:
-                yield self._pending.pop(next(iter(self._pending)))
+            while self._pending_events:
+                yield self._pending_events.pop(next(iter(self._pending_events)))
             if self.is_closed:
                 return
-            self._arrived.clear()
-            await self._arrived.wait()
+            self._arrival.clear()
+            await self._arrival.wait()
 
     def close(self) -> None:
         """Stop listening; what is still queued can be read."""
         self.is_closed = True
         self._hub.forget(self)
-        self._arrived.set()
+        self._arrival.set()
 
     def offer(self, event: Event) -> None:
         """Queue an event, replacing what it outdates. Never blocks; drops this subscriber when it is too far behind."""
@@ -80,16 +80,16 @@ class Subscription:
             return
         self._serial += 1
         subject = _subject(event, self._serial)
-        self._pending.pop(subject, None)
-        self._pending[subject] = event
-        self._arrived.set()
-        if len(self._pending) > self._limit and not self._shed_log_line():
-            self._pending.clear()
+        self._pending_events.pop(subject, None)
+        self._pending_events[subject] = event
+        self._arrival.set()
+        if len(self._pending_events) > self._limit and not self._shed_log_line():
+            self._pending_events.clear()
             self.close()
 
     def _shed_log_line(self) -> bool:
-        oldest = next((key for key, event in self._pending.items() if isinstance(event, LogLine)), None)
-        return oldest is not None and self._pending.pop(oldest, None) is not None
+        oldest = next((key for key, event in self._pending_events.items() if isinstance(event, LogLine)), None)
+        return oldest is not None and self._pending_events.pop(oldest, None) is not None
 
 
 class EventHub:

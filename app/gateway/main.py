@@ -217,13 +217,13 @@ async def _services(setup: Setup, endpoint: Endpoint, keys: KeyStore, stop: Call
     shelf = VersionStore(paths.data / "engines", lambda engine: is_preinstalled(setup.adapters, engine))
     catalogue = EngineCatalogue(setup.adapters, shelf, lambda: settings.get_flag("engine.allow_outdated"))
     chats = await ChatStore.open(paths.database)
-    tuning_file = ModelSettingsFile(paths.model_settings_file)
+    model_settings = ModelSettingsFile(paths.model_settings_file)
     profiles = ProfileStore(paths.profiles_file, paths.state / "profile.json")
     confiner = make_confiner(paths, settings)
     supervisor = Supervisor(
         catalogue.versioned,
         folders,
-        policy_from(settings, tuning_file, profiles.active_profile()),
+        policy_from(settings, model_settings, profiles.active_profile()),
         events.publish,
         confiner=confiner,
     )
@@ -238,7 +238,7 @@ async def _services(setup: Setup, endpoint: Endpoint, keys: KeyStore, stop: Call
         supervisor=supervisor,
         library=library,
         catalogue=catalogue,
-        tuning=tuning_file,
+        model_settings=model_settings,
         profiles=profiles,
         gauge=gauge,
         chats=chats,
@@ -247,7 +247,7 @@ async def _services(setup: Setup, endpoint: Endpoint, keys: KeyStore, stop: Call
         metrics=GatewayMetrics(),
         machine=machine,
         facts=facts,
-        measuring=SpeedMeasurements(chats, facts, machine),
+        speed_measurements=SpeedMeasurements(chats, facts, machine),
         http=make_session(limits.connect_s),
         connections=EngineConnections(limits.connect_s),
         identity=Identity(
@@ -312,7 +312,7 @@ async def _close_stores(app: web.Application) -> None:
     app[SERVICES].connections.close()
     app[SERVICES].spreads.close_all()
     await app[SERVICES].http.close()
-    await app[SERVICES].measuring.close()
+    await app[SERVICES].speed_measurements.close()
     if (gauge := app[SERVICES].gauge) is not None:
         await gauge.close()
     await app[SERVICES].chats.close()

@@ -199,7 +199,7 @@ class Updates:
         self._services = services
         keys_files = (keys_file, services.paths.update_keys_file)
         memory = UpdateMemory(services.paths.updates / "known.json")
-        self._known = KnownRelease(services.settings, memory, installation or this_installation(), keys_files)
+        self._known_release = KnownRelease(services.settings, memory, installation or this_installation(), keys_files)
         self._is_urgent = False
         self.job = BackgroundJob(
             JobRules(
@@ -212,12 +212,12 @@ class Updates:
 
     async def state(self) -> UpdateState:
         """Return everything that is known; asks nobody."""
-        return await asyncio.to_thread(self._known.state, self.job.last)
+        return await asyncio.to_thread(self._known_release.state, self.job.last)
 
     async def check(self) -> UpdateState:
         """Ask what the newest version is. Raises Conflict (offline, no_update_key), UpdateRefused, the network's."""
         self._refuse_blind()
-        await asyncio.to_thread(self._known.look)
+        await asyncio.to_thread(self._known_release.look)
         self._services.events.publish(UpdatesChanged())
         return await self.state()
 
@@ -225,7 +225,7 @@ class Updates:
         """Say no more of a version; of an empty one, say everything again. Raises UpdateRefused for no version."""
         if version:
             version_order(version)
-        await asyncio.to_thread(partial(self._known.memory.change_record, skipped=version))
+        await asyncio.to_thread(partial(self._known_release.memory.change_record, skipped=version))
         self._services.events.publish(UpdatesChanged())
         return await self.state()
 
@@ -241,11 +241,11 @@ class Updates:
             return self.job.now
         self.job.check_idle()
         self._refuse_blind()
-        manifest = await asyncio.to_thread(self._known.find_release, wish.version)
-        file = self._known.file(manifest)
+        manifest = await asyncio.to_thread(self._known_release.find_release, wish.version)
+        file = self._known_release.file(manifest)
         way = UPDATE_METHODS[file.kind]
-        await asyncio.to_thread(way.check_place, self._known.installation.place, file.size)
-        await asyncio.to_thread(partial(self._known.memory.change_record, failure=None))
+        await asyncio.to_thread(way.check_place, self._known_release.installation.place, file.size)
+        await asyncio.to_thread(partial(self._known_release.memory.change_record, failure=None))
         job = UpdateJob(id=job_id(), verb="install", version=manifest.version, stage="Downloading")
         return self._start(job, lambda: self._install(manifest, file, way), is_urgent=wish.now)
 
@@ -254,7 +254,7 @@ class Updates:
         from app.updates.methods import previous_version  # noqa: PLC0415 -- as above
 
         self.job.check_idle()
-        version = await asyncio.to_thread(previous_version, self._known.installation)
+        version = await asyncio.to_thread(previous_version, self._known_release.installation)
         if not version:
             raise Conflict("No version before this one is kept here.", code="no_previous")
         job = UpdateJob(id=job_id(), verb="rollback", version=version, stage="Going back")
@@ -271,9 +271,13 @@ class Updates:
     async def look_if_due(self) -> None:
         """Ask, if a person wants that every week and a week is over. What goes wrong is only logged."""
         settings = self._services.settings
-        if not settings.get_flag("updates.weekly") or settings.get_flag("network.offline") or self._known.unavailable:
+        if (
+            not settings.get_flag("updates.weekly")
+            or settings.get_flag("network.offline")
+            or self._known_release.unavailable
+        ):
             return
-        record = await asyncio.to_thread(self._known.memory.read_record)
+        record = await asyncio.to_thread(self._known_release.memory.read_record)
         if is_due(record.checked_at, time.time()):
             try:
                 await self.check()
@@ -282,7 +286,7 @@ class Updates:
 
     async def watch(self) -> None:
         """Look every week for as long as the service runs, and throw away what is of no use any more."""
-        newer = await asyncio.to_thread(self._known.newer)
+        newer = await asyncio.to_thread(self._known_release.newer)
         await asyncio.to_thread(remove_other_versions, self._services.paths.updates, newer.version if newer else "")
         while True:
             await self.look_if_due()
@@ -293,9 +297,9 @@ class Updates:
 
         folder = self._services.paths.updates / manifest.version
         self.job.tell(total_bytes=file.size)
-        path = await asyncio.to_thread(fetch_file, self._known.url, file, folder, self._means())
+        path = await asyncio.to_thread(fetch_file, self._known_release.url, file, folder, self._means())
         work = UpdateTask(
-            installation=self._known.installation,
+            installation=self._known_release.installation,
             file=path,
             version=manifest.version,
             report_stage=lambda stage: self._from_thread(stage=stage, total_bytes=0),
@@ -311,7 +315,7 @@ class Updates:
         from app.updates.methods import roll_back  # noqa: PLC0415 -- as above
 
         await self._let_answers_end()
-        self._settle(await asyncio.to_thread(roll_back, self._known.installation))
+        self._settle(await asyncio.to_thread(roll_back, self._known_release.installation))
 
     async def _let_answers_end(self) -> None:
         """Wait until nobody is being answered, unless somebody wants it now. Raises DownloadStopped."""
@@ -344,7 +348,7 @@ class Updates:
         try:
             final_action()
         except RoundhouseError as error:
-            self._known.memory.change_record(failure=error.body)
+            self._known_release.memory.change_record(failure=error.body)
             raise
 
     def _start(self, job: UpdateJob, work: Callable[[], Awaitable[None]], *, is_urgent: bool) -> UpdateJob:
@@ -367,8 +371,10 @@ class Updates:
     def _refuse_blind(self) -> None:
         if self._services.settings.get_flag("network.offline"):
             raise Offline
-        if self._known.unavailable:
-            raise Conflict(self._known.unavailable, hint="Update it the way it was installed.", code="no_update_key")
+        if self._known_release.unavailable:
+            raise Conflict(
+                self._known_release.unavailable, hint="Update it the way it was installed.", code="no_update_key"
+            )
 
 
 def _end_job(job: UpdateJob, error: ErrorBody | None) -> UpdateJob:

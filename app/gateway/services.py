@@ -87,7 +87,7 @@ class Services:
     metrics: GatewayMetrics
     machine: MachineReader
     facts: FactsReader
-    measuring: SpeedMeasurements
+    speed_measurements: SpeedMeasurements
     http: aiohttp.ClientSession
     """For what is fetched or looked at beside clients' requests: no total time limit."""
     connections: EngineConnections
@@ -100,7 +100,7 @@ class Services:
     """What holds engines to what they need; without it they may do what we may."""
     gauge: MemoryGauge | None = None
     """What the supervisor reads memory with."""
-    tuning: ModelSettingsFile = field(default_factory=ModelSettingsFile)
+    model_settings: ModelSettingsFile = field(default_factory=ModelSettingsFile)
     """What was set for single models."""
     profiles: ProfileStore = field(default_factory=ProfileStore)
     """Sets of models, and which of them is active."""
@@ -108,7 +108,7 @@ class Services:
     """Where other programs of this person keep their settings."""
     afterwards: Afterwards = field(default_factory=Afterwards)
     """What is done once all this has ended."""
-    shared: SharedWork = field(default_factory=SharedWork)
+    shared_work: SharedWork = field(default_factory=SharedWork)
     """Questions to attached endpoints, asked once for all requests that wait for the answer."""
     unreadable: set[str] = field(default_factory=set)
     """Models of which an engine could not read an answer: from then on their answers are translated, and repaired."""
@@ -122,7 +122,7 @@ class Services:
     """Which models the engines that are here load."""
     templates: TemplateTrials = field(init=False)
     """What came of trying chat templates."""
-    trusted: TrustedMachines = field(init=False)
+    trusted_machines: TrustedMachines = field(init=False)
     """The paired machines, by whose certificates alone others are let in and called."""
     spreads: Spreads = field(init=False)
     """The models that lie over several machines."""
@@ -134,9 +134,9 @@ class Services:
         object.__setattr__(
             self, "trusted", TrustedMachines(self.paths, partial(self.settings.get_flag, "machines.enabled"))
         )
-        object.__setattr__(self, "spreads", Spreads(self.trusted, self.supervisor.fail_model))
+        object.__setattr__(self, "spreads", Spreads(self.trusted_machines, self.supervisor.fail_model))
         object.__setattr__(self, "support", SupportReader(self.catalogue))
-        self.tuning.profile = self.profiles.effective_profile
+        self.model_settings.profile = self.profiles.effective_profile
         self.library.expand_short_name = lambda name: self.hub.catalogue.list_pull_names(
             name, key=self.settings.get_text("catalogue.key")
         )

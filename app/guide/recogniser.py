@@ -58,7 +58,7 @@ class Recogniser:
             raise ValueError("the Guide's recogniser is cut off")
         ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
         self._learnt, self._meanings = weights[: ends[0]], weights[ends[0] : ends[1]]
-        self._hidden = _rows(weights[ends[1] : ends[2]], inputs, head.scales[2])
+        self._hidden_rows = _rows(weights[ends[1] : ends[2]], inputs, head.scales[2])
         self._output = _rows(weights[ends[2] : ends[3]], head.hidden, head.scales[3])
         self._hidden_biases, self._output_biases = biases[: head.hidden], biases[head.hidden :]
         self._places = {word: number for number, word in enumerate(head.words)}
@@ -70,7 +70,7 @@ class Recogniser:
         values = [*self._add_learnt(words), *self._add_meanings(words)]
         hidden_layer = [
             max(0.0, sum(map(operator.mul, row, values)) + bias)
-            for row, bias in zip(self._hidden, self._hidden_biases, strict=True)
+            for row, bias in zip(self._hidden_rows, self._hidden_biases, strict=True)
         ]
         scores = [
             sum(map(operator.mul, row, hidden_layer)) + bias

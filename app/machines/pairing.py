@@ -197,7 +197,7 @@ class PairInitiator:
         """Begin with the code as typed. Raises BadRequest for what is none."""
         self._own = own
         self._exchange = _Exchange(read_code(code), is_host=False)
-        self._expected = b""
+        self._expected_proof = b""
         self._card: MachineCard | None = None
 
     def make_opening(self) -> PairOpening:
@@ -206,13 +206,13 @@ class PairInitiator:
 
     def answer_reply(self, reply: PairReply) -> PairProof:
         """Return the second message. Raises PairRefusal."""
-        proof, self._expected = self._exchange.make_proofs(reply.message, (self._own, reply.card))
+        proof, self._expected_proof = self._exchange.make_proofs(reply.message, (self._own, reply.card))
         self._card = reply.card
         return PairProof(session=reply.session, proof=proof.hex())
 
     def check_verdict(self, verdict: PairVerdict) -> MachineCard:
         """Return whom to trust from now on. Raises PairRefusal."""
-        if self._card is None or not hmac.compare_digest(self._expected, bytes.fromhex(_even(verdict.proof))):
+        if self._card is None or not hmac.compare_digest(self._expected_proof, bytes.fromhex(_even(verdict.proof))):
             raise PairRefusal
         return self._card
 

@@ -14,7 +14,7 @@ import pydantic
 @contextmanager
 def defer_models() -> Iterator[None]:
     """Have the models that are imported meanwhile built at their first use, their fields without documentation."""
-    make_config, inherited = pydantic.ConfigDict, pydantic.BaseModel.model_config
+    make_config, inherited_config = pydantic.ConfigDict, pydantic.BaseModel.model_config
 
     def make_plain_config(**options: Any) -> pydantic.ConfigDict:  # noqa: ANN401 -- whatever pydantic takes
         return make_config(**{**options, "use_attribute_docstrings": False})
@@ -25,4 +25,4 @@ def defer_models() -> Iterator[None]:
         yield
     finally:
         pydantic.ConfigDict = make_config  # type: ignore[misc]
-        pydantic.BaseModel.model_config = inherited
+        pydantic.BaseModel.model_config = inherited_config

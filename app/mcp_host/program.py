@@ -111,13 +111,13 @@ class ToolListing:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._sent: HostTools | None = None
+        self._sent_tools: HostTools | None = None
 
     async def send_changes(self) -> None:
         """List the tools."""
         tools = HostTools(tools=await _list_tools(self._client), server=_name_server(self._client))
-        if tools != self._sent:
-            self._sent = tools
+        if tools != self._sent_tools:
+            self._sent_tools = tools
             send(tools)
 
 

@@ -83,7 +83,7 @@ async def _connect_pinned(
     name: str, pinned_machine: MachineAddress, protocol: Callable[[], P]
 ) -> tuple[asyncio.Transport, P]:
     address = (await _resolve_allowed(DialTarget(pinned_machine.address, pinned_machine.port, is_tls=True)))[0]
-    transport, made = await asyncio.get_running_loop().create_connection(
+    transport, pinned_protocol = await asyncio.get_running_loop().create_connection(
         protocol,
         address,
         pinned_machine.port,
@@ -97,7 +97,7 @@ async def _connect_pinned(
         transport.abort()
         raise
     machine_addresses.connections.add_transport(name, transport)
-    return transport, made
+    return transport, pinned_protocol
 
 
 def dial_loopback(host: DialTarget) -> socket.socket | None:

@@ -94,8 +94,8 @@ class EngineLog:
         self._file: LossyFile | None = None
         self._lock = threading.Lock()
         self._second = 0
-        self._published = 0
-        self._suppressed = 0
+        self._published_lines = 0
+        self._suppressed_lines = 0
 
     def append_to_file(self, lines: Sequence[str]) -> None:
         """Append to the file; safe from any thread. A secret must have been taken out before."""
@@ -118,19 +118,19 @@ class EngineLog:
 
     def _publish_line(self, line: LogLine) -> None:
         if int(line.at) != self._second:
-            self._second, self._published = int(line.at), 0
+            self._second, self._published_lines = int(line.at), 0
             self._admit_gap(line)
-        if self._published < LINES_PER_SECOND:
-            self._published += 1
+        if self._published_lines < LINES_PER_SECOND:
+            self._published_lines += 1
             self._publish(line)
         else:
-            self._suppressed += 1
+            self._suppressed_lines += 1
 
     def _admit_gap(self, line: LogLine) -> None:
-        if not self._suppressed:
+        if not self._suppressed_lines:
             return
-        text = f"[{self._suppressed} lines are not shown here; {self.path} has them]"
-        self._suppressed = 0
+        text = f"[{self._suppressed_lines} lines are not shown here; {self.path} has them]"
+        self._suppressed_lines = 0
         self._publish(LogLine(model=self._model, stream=line.stream, text=text, at=line.at))
 
     def tail_lines(self, count: int) -> list[LogLine]:

@@ -166,7 +166,7 @@ class MemoryLedger:
         self._describe_resident = describe_resident
         self._resident_models: set[str] = set()
         self._queue: dict[str, tuple[PendingLoad, int]] = {}
-        self._blocked: set[str] = set()
+        self._blocked_models: set[str] = set()
         """Those for whom there was no room when it was looked for."""
         self._before: Mapping[str, int] = {}
         """The limits when all memory had last come back."""
@@ -191,7 +191,7 @@ class MemoryLedger:
 
     def join_queue(self, load: PendingLoad, run: int) -> None:
         """Queue for a place."""
-        self._blocked.discard(load.model)
+        self._blocked_models.discard(load.model)
         self._queue[load.model] = (load, run)
 
     def leave_queue(self, model: str, now: float) -> None:
@@ -203,7 +203,7 @@ class MemoryLedger:
 
     def is_queued(self, model: str) -> bool:
         """Tell whether a model waits for others to make room."""
-        return model in self._queue and model in self._blocked
+        return model in self._queue and model in self._blocked_models
 
     def decide_effects(self, limits: MemoryLimits, now: float) -> list[tuple[RoomEffect, int]]:
         """Return what is to be done, each with the run that waited (else 0), and note it as done."""
@@ -214,8 +214,8 @@ class MemoryLedger:
     def take_newly_blocked(self) -> list[tuple[str, int]]:
         """Return the models, each with its run, that turned out to have to wait in the last decision."""
         blocked_tickets = set(self._queue)
-        new = blocked_tickets - self._blocked
-        self._blocked = blocked_tickets
+        new = blocked_tickets - self._blocked_models
+        self._blocked_models = blocked_tickets
         return [(model, self._queue[model][1]) for model in self._queue if model in new]
 
     def next_due(self, now: float) -> float | None:

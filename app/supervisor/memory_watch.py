@@ -121,7 +121,7 @@ class MemoryPressure:
     """What has gone, and since when there is room again. Pure; times are monotonic seconds."""
 
     def __init__(self) -> None:
-        self._unloaded: dict[str, UnloadedModel] = {}
+        self._unloaded_models: dict[str, UnloadedModel] = {}
         self._calm_since: float | None = None
 
     def models_to_stop(
@@ -137,16 +137,18 @@ class MemoryPressure:
 
     def note_unloaded(self, model: str, request: LoadRequest, now: float) -> None:
         """Note that a model made way."""
-        self._unloaded[model] = UnloadedModel(request=request, went_at=now)
+        self._unloaded_models[model] = UnloadedModel(request=request, went_at=now)
 
     def note_loaded(self, model: str) -> None:
         """Note that a model was loaded again, or is not wanted back."""
-        self._unloaded.pop(model, None)
+        self._unloaded_models.pop(model, None)
 
     def model_to_load(self, free: Mapping[str, int], keep_free: int, now: float) -> LoadRequest | None:
         """Return the model to load again, if any: that which went last of those there has been room for."""
         fitting_loads = [
-            candidate for candidate in self._unloaded.values() if _leaves_room(candidate.request, free, keep_free)
+            candidate
+            for candidate in self._unloaded_models.values()
+            if _leaves_room(candidate.request, free, keep_free)
         ]
         if not fitting_loads:
             self._calm_since = None

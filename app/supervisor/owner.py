@@ -91,9 +91,9 @@ class EngineOwner:
         self._has_message = asyncio.Event()
         self._tickets = itertools.count(1)
         self._serials = itertools.count(1)
-        self._held: dict[int, int] = {}
+        self._lease_serials: dict[int, int] = {}
         """The leases that are out, by their id, in the order in which they were given."""
-        self._waiting: dict[int, asyncio.Future[RunHandle | EngineStatus]] = {}
+        self._waiters: dict[int, asyncio.Future[RunHandle | EngineStatus]] = {}
         self._alarm = Alarm(lambda: self.send_message(None))
         self._announcer = Announcer(lambda: publish(EngineChanged(status=self.engine_status())))
         self._loop = asyncio.get_running_loop()
@@ -134,7 +134,7 @@ class EngineOwner:
 
     def release_lease(self, lease: Lease) -> None:
         """Give a lease back."""
-        self._held.pop(id(lease), None)
+        self._lease_serials.pop(id(lease), None)
         if not self._inbox and self.machine.release_at_once(lease.run, time.monotonic(), slot=lease.slot):
             self._note_holder(is_turn=not self.machine.in_flight)
         else:
@@ -156,13 +156,13 @@ class EngineOwner:
             slot=slot,
             states=facts.states,
         )
-        self._held[id(lease)] = next(self._serials)
+        self._lease_serials[id(lease)] = next(self._serials)
         return lease
 
     async def wait_for_holders(self) -> None:
         """Wait until everybody has given back who holds it now; who comes later is not waited for."""
         last = next(self._serials)
-        while any(serial < last for serial in self._held.values()):  # noqa: ASYNC110 -- every request would set an Event
+        while any(serial < last for serial in self._lease_serials.values()):  # noqa: ASYNC110 -- every request would set an Event
             await asyncio.sleep(_HOLDERS_S)
 
     def _note_holder(self, *, is_turn: bool) -> None:
@@ -258,7 +258,7 @@ class EngineOwner:
             raise _owner_bug(self.model)
         ticket = next(self._tickets)
         answer: asyncio.Future[RunHandle | EngineStatus] = self._loop.create_future()
-        self._waiting[ticket] = answer
+        self._waiters[ticket] = answer
         self._handle_at_once(message(ticket))
         try:
             return await answer
@@ -267,7 +267,7 @@ class EngineOwner:
             raise
 
     def _withdraw_ticket(self, ticket: int, answer: "asyncio.Future[RunHandle | EngineStatus]") -> None:
-        self._waiting.pop(ticket, None)
+        self._waiters.pop(ticket, None)
         if not answer.done() or answer.cancelled():
             self.send_message(m.WithdrawTicket(ticket=ticket))
         elif answer.exception() is None and isinstance(run_handle := answer.result(), RunHandle):
@@ -355,7 +355,7 @@ class EngineOwner:
         self._facts = self._run.facts
 
     def _answer_caller(self, ticket: int, outcome: m.CallOutcome) -> None:
-        answer = self._waiting.pop(ticket, None)
+        answer = self._waiters.pop(ticket, None)
         is_there = answer is not None and not answer.done()
         match outcome:
             case m.LeaseGranted(run=run, slot=slot) if not is_there:
@@ -384,7 +384,7 @@ class EngineOwner:
         self._announcer.close()
         if self._run is not None:
             self._run.kill()
-        waiting_tickets, self._waiting = self._waiting, {}
+        waiting_tickets, self._waiters = self._waiters, {}
         for answer in waiting_tickets.values():
             if not answer.done():
                 answer.set_exception(_owner_bug(self.model))

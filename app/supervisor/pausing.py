@@ -54,8 +54,8 @@ class PauseControl:
     def __init__(self, engines: PauseHost, publish: Callable[[Event], None]) -> None:
         self._engines, self._publish = engines, publish
         self._since: float | None = None
-        self._unloaded: list[LoadRequest] = []
-        self._returning: asyncio.Task[None] | None = None
+        self._unloaded_requests: list[LoadRequest] = []
+        self._return_task: asyncio.Task[None] | None = None
 
     def pause_state(self) -> Pause:
         """Return how it stands."""
@@ -66,7 +66,7 @@ class PauseControl:
             for status in self._engines.list_statuses()
             if status.in_flight and self._takes_memory(status.model)
         ]
-        comes_back = [request.runs_as for request in self._unloaded]
+        comes_back = [request.runs_as for request in self._unloaded_requests]
         return Pause(is_paused=True, since=self._since, finishing=finishing_models, comes_back=comes_back)
 
     def pause_all(self) -> None:
@@ -77,7 +77,10 @@ class PauseControl:
         self._since = time.time()
         loaded_requests = self._requests_in_memory()
         names = {request.runs_as for request in loaded_requests}
-        self._unloaded = [*loaded_requests, *(request for request in self._unloaded if request.runs_as not in names)]
+        self._unloaded_requests = [
+            *loaded_requests,
+            *(request for request in self._unloaded_requests if request.runs_as not in names),
+        ]
         self._engines.is_paused = True
         self._engines.tell_all(m.StopRequest(how=m.StopReason.PAUSE))
         self._publish(PauseChanged(pause=self.pause_state()))
@@ -88,13 +91,13 @@ class PauseControl:
             return
         self._engines.is_paused = False
         self._publish(PauseChanged(pause=Pause()))
-        self._returning = asyncio.create_task(self._bring_back(), name="back from a pause")
+        self._return_task = asyncio.create_task(self._bring_back(), name="back from a pause")
 
     async def close(self) -> None:
         """Bring back nothing more."""
         self._cancel_return()
-        if self._returning is not None:
-            await asyncio.gather(self._returning, return_exceptions=True)
+        if self._return_task is not None:
+            await asyncio.gather(self._return_task, return_exceptions=True)
 
     def _takes_memory(self, model: str) -> bool:
         request = self._engines.request_of(model)
@@ -107,14 +110,16 @@ class PauseControl:
         return [request for request in requests if request is not None and request.takes_memory]
 
     async def _bring_back(self) -> None:
-        while self._unloaded:
-            request = self._unloaded[0]
+        while self._unloaded_requests:
+            request = self._unloaded_requests[0]
             try:
                 await self._engines.load_again(request)
             except RoundhouseError as error:
                 log.info("A model did not come back after a pause: %s", error)
-            self._unloaded = [pending_request for pending_request in self._unloaded if pending_request is not request]
+            self._unloaded_requests = [
+                pending_request for pending_request in self._unloaded_requests if pending_request is not request
+            ]
 
     def _cancel_return(self) -> None:
-        if self._returning is not None:
-            self._returning.cancel()
+        if self._return_task is not None:
+            self._return_task.cancel()

@@ -150,7 +150,7 @@ class EngineRun:
         self._deps = deps
         self._log = log
         self._tell = tell
-        self._changed = on_change
+        self._on_change = on_change
         self._token = secrets.token_hex(16)
         self._folder = deps.folders.scratch / self._token
         self._ends: dict[EngineProcess, asyncio.Future[int]] = {}
@@ -164,7 +164,7 @@ class EngineRun:
         self._is_abandoned = False
         self._has_begun = False
         self._is_called_off = False
-        self._stopping: asyncio.Task[None] | None = None
+        self._stop_task: asyncio.Task[None] | None = None
         self._task = asyncio.create_task(self._run_to_end(), name=f"engine run {self._request.runs_as}")
 
     def ask_to_end(self) -> None:
@@ -173,7 +173,7 @@ class EngineRun:
         if not self._ends or self._plan is None:
             self._call_off()
         elif self.facts.states is not None and self.facts.ready_at_s is not None:
-            self._stopping = asyncio.create_task(self._keep_and_stop(self._plan, self.facts.states))
+            self._stop_task = asyncio.create_task(self._keep_and_stop(self._plan, self.facts.states))
         else:
             self._stop_softly(self._plan)
 
@@ -195,7 +195,7 @@ class EngineRun:
 
     def _stop_softly(self, plan: LaunchPlan) -> None:
         if plan.stop.how is SoftStop.HTTP:
-            self._stopping = asyncio.create_task(self._post_stop(plan.stop.path))
+            self._stop_task = asyncio.create_task(self._post_stop(plan.stop.path))
         else:
             for child in reversed(self._ends):
                 child.ask_to_end(plan.stop.how)
@@ -430,7 +430,7 @@ class EngineRun:
             self._record = self._record.with_process(child.pid, spec.argv[0])
             self._deps.records.write_record(self._record)
         self.facts.pid = next(iter(self._ends)).pid
-        self._changed()
+        self._on_change()
 
     def _start_process(self, spec: ProcessSpec, handlers: ChildHandlers, *, prefix: str) -> EngineProcess:
         self._log.append_to_file(
@@ -480,7 +480,7 @@ class EngineRun:
         if self.facts.ready_at_s is None:
             self._tell(m.SignOfLife(run=self.number))
         if output.events:
-            self._changed()
+            self._on_change()
 
     def _note_child_end(self, child: EngineProcess, code: int) -> None:
         if not self._ends[child].done():

@@ -206,24 +206,24 @@ class _ScheduleRound:
         policy: SupervisorPolicy,
         limits: MemoryLimits,
     ) -> None:
-        self._waiting, self._running, self._now, self._policy, self._limits = (
+        self._waiting_loads, self._running_loads, self._now, self._policy, self._limits = (
             waiting_loads,
             residents,
             now,
             policy,
             limits,
         )
-        self._granted: list[PendingLoad] = []
-        self._evicted: set[str] = set()
+        self._granted_loads: list[PendingLoad] = []
+        self._evicted_models: set[str] = set()
 
     def decide_effects(self) -> list[RoomEffect]:
         queued_loads = self._grant_fitting()
-        effects: list[RoomEffect] = [GrantRoom(model=load.model) for load in self._granted]
+        effects: list[RoomEffect] = [GrantRoom(model=load.model) for load in self._granted_loads]
         if not self._limits.is_settled:
             return effects
-        residents = [resident for resident in self._running if not resident.is_leaving]
+        residents = [resident for resident in self._running_loads if not resident.is_leaving]
         table = self._build_table(residents)
-        for load in self._granted:
+        for load in self._granted_loads:
             table.add_engine(load.needs)
         for load in queued_loads:
             effects += self._make_room(load, table)
@@ -233,12 +233,12 @@ class _ScheduleRound:
         return ReservationTable(residents, self._limits, self._policy)
 
     def _grant_fitting(self) -> list[PendingLoad]:
-        table, queued_loads = self._build_table(self._running), []
-        for load in self._waiting:
+        table, queued_loads = self._build_table(self._running_loads), []
+        for load in self._waiting_loads:
             if table.shortfall_of(load.needs):
                 queued_loads.append(load)
             else:
-                self._granted.append(load)
+                self._granted_loads.append(load)
             table.add_engine(load.needs)  # kept for it also if it has to wait: nobody overtakes it for ever
         return queued_loads
 
@@ -248,10 +248,16 @@ class _ScheduleRound:
             return [refusal]
         is_overdue = self._now - load.since >= self._policy.patience_s
         idle = [
-            resident for resident in _idle_residents(self._running, self._now) if resident.model not in self._evicted
+            resident
+            for resident in _idle_residents(self._running_loads, self._now)
+            if resident.model not in self._evicted_models
         ]
         busy = (
-            [resident for resident in _busy_residents(self._running) if resident.model not in self._evicted]
+            [
+                resident
+                for resident in _busy_residents(self._running_loads)
+                if resident.model not in self._evicted_models
+            ]
             if is_overdue
             else []
         )
@@ -263,15 +269,15 @@ class _ScheduleRound:
             return []
         for resident in chosen_residents:
             table.remove_engine(resident.holds)
-            self._evicted.add(resident.model)
+            self._evicted_models.add(resident.model)
         return [EvictEngine(model=resident.model, drain=resident.is_busy) for resident in chosen_residents]
 
     def _find_refusal(self, load: PendingLoad) -> RefuseLoad | None:
         """Say that it will never fit, once everything has come to rest."""
-        on_the_way = any(not (resident.is_idle or resident.is_busy) for resident in self._running)
-        if on_the_way or self._granted:
+        on_the_way = any(not (resident.is_idle or resident.is_busy) for resident in self._running_loads)
+        if on_the_way or self._granted_loads:
             return None
-        pinned_residents = [resident for resident in self._running if resident.is_pinned]
+        pinned_residents = [resident for resident in self._running_loads if resident.is_pinned]
         table = self._build_table(pinned_residents)
         short = table.shortfall_of(load.needs)
         if not short:
@@ -289,10 +295,14 @@ class _ScheduleRound:
     def _evict_excess(self, table: ReservationTable) -> list[RoomEffect]:
         """Make do with fewer places than are taken: the ceiling was lowered."""
         idle = [
-            resident for resident in _idle_residents(self._running, self._now) if resident.model not in self._evicted
+            resident
+            for resident in _idle_residents(self._running_loads, self._now)
+            if resident.model not in self._evicted_models
         ]
         chosen_residents, _ = _choose_victims(
-            {} if self._waiting else table.excess_engines(), idle, lambda resident: table.demand_of(resident.holds)
+            {} if self._waiting_loads else table.excess_engines(),
+            idle,
+            lambda resident: table.demand_of(resident.holds),
         )
         return [EvictEngine(model=resident.model) for resident in chosen_residents]
 

@@ -47,7 +47,7 @@ class Exl2Backend(ExllamaBackend):
         super().__init__()
         self._folder = Path()
         self._tops: dict[int, int] = {}
-        self._drafted = 0
+        self._draft_room = 0
 
     def prepare_import(self) -> None:
         """Have it find something to page attention with."""
@@ -62,8 +62,8 @@ class Exl2Backend(ExllamaBackend):
         is_paged = self._has_paged_attention(settings)
         slots = int(str(config["slots"])) if is_paged else 1
         context = context_of(config, settings.max_seq_len)
-        self._drafted = drafted_tokens(config)
-        room = context + self._drafted
+        self._draft_room = drafted_tokens(config)
+        room = context + self._draft_room
         settings.max_seq_len = cache_tokens(room, 1)  # it reads prompts by whole pages, and is cut to less by this
         model, kind = exl.ExLlamaV2(settings), getattr(exl, _CACHES[kv_bits_of(config)[0]])
         self._parts = importlib.import_module("exllamav2.generator")
@@ -156,7 +156,7 @@ class Exl2Backend(ExllamaBackend):
         ends = [] if work.ignores_end and schema_filter is None else sorted(self.ends)
         return self._parts.ExLlamaV2DynamicJob(
             input_ids=self.vocabulary.to_tensor(work.prompt),
-            max_new_tokens=work.max_tokens + self._drafted,  # it ends as many too early as it drafts
+            max_new_tokens=work.max_tokens + self._draft_room,  # it ends as many too early as it drafts
             gen_settings=self._parts.ExLlamaV2Sampler.Settings(**sampler_settings(work)),
             seed=work.sampling.seed,
             stop_conditions=ends,

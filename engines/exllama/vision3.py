@@ -25,13 +25,13 @@ class VisionComponent:
 
     def __init__(self, library: Any, settings: Any) -> None:  # noqa: ANN401 -- the library's own
         self.model = library.Model.from_config(settings, component="vision")
-        self._kept: OrderedDict[str, object] = OrderedDict()
+        self._pictures: OrderedDict[str, object] = OrderedDict()
 
     def find(self, mark: str) -> object | None:
         """Return what was seen in a picture, if it is kept."""
-        if mark in self._kept:
-            self._kept.move_to_end(mark)
-        return self._kept.get(mark)
+        if mark in self._pictures:
+            self._pictures.move_to_end(mark)
+        return self._pictures.get(mark)
 
     def look_at(self, mark: str, picture: Any, tokenizer: Any) -> object:  # noqa: ANN401 -- Pillow's, and the library's
         """Return what is seen in a picture, and keep it. Raises Refused for one that cannot be looked at."""
@@ -42,9 +42,9 @@ class VisionComponent:
             raise invalid_request(sentence, "messages", code="invalid_image") from error
         except RuntimeError as error:
             raise engine_failure(f"The engine gave a picture up: {error}") from error
-        self._kept[mark] = seen_picture
-        if len(self._kept) > MOST_KEPT:
-            self._kept.popitem(last=False)
+        self._pictures[mark] = seen_picture
+        if len(self._pictures) > MOST_KEPT:
+            self._pictures.popitem(last=False)
         return seen_picture
 
 

@@ -68,17 +68,17 @@ class WindowDecoder:
         self._decode = decode
         self._texts = texts
         self._window: list[int] = []
-        self._shown = 0
+        self._shown_tokens = 0
         self._text = ""
         """What the tokens shown come to."""
 
     def feed(self, token: int) -> str:
         """Return the text that a token completes."""
-        if self._texts is not None and self._shown == len(self._window):
+        if self._texts is not None and self._shown_tokens == len(self._window):
             text = self._text_alone(token, self._texts)
             if BROKEN not in text:
                 return text
-            self._window, self._shown, self._text = [], 0, ""
+            self._window, self._shown_tokens, self._text = [], 0, ""
         self._window.append(token)
         whole = self._decode(self._window)
         if whole.endswith(BROKEN):
@@ -96,9 +96,9 @@ class WindowDecoder:
     def _show(self, whole: str) -> None:
         """Note what was shown; of a window that has become long, only the last tokens stay."""
         if len(self._window) > _WINDOW:
-            self._window = self._window[self._shown :]
+            self._window = self._window[self._shown_tokens :]
             whole = self._decode(self._window)
-        self._shown, self._text = len(self._window), whole
+        self._shown_tokens, self._text = len(self._window), whole
 
     def flush(self) -> str:
         """Return what was kept back."""

@@ -56,13 +56,13 @@ class Slot:
         self.sampler: Any = None
         self.output = -1
         """Where in the last batch its next token can be drawn; -1 if its prompt is not read yet."""
-        self._written = 0
-        self._cached: int | None = None
+        self._written_tokens = 0
+        self._cached_tokens: int | None = None
 
     @property
     def is_full(self) -> bool:
         """Whether as many tokens are written as were asked for."""
-        return self.work is not None and self._written >= self.work.max_tokens
+        return self.work is not None and self._written_tokens >= self.work.max_tokens
 
     def prefix_match_length(self, prompt: Sequence[int]) -> int:
         """Return how many tokens of a prompt it knows already; one is always left to compute."""
@@ -75,7 +75,7 @@ class Slot:
 
     def begin(self, work: WorkItem, sampler: Any, same: int) -> None:  # noqa: ANN401 -- a pointer
         """Take on a request of which it knows the first `same` tokens."""
-        self.work, self.sampler, self._written, self._cached = work, sampler, 0, same
+        self.work, self.sampler, self._written_tokens, self._cached_tokens = work, sampler, 0, same
         self.known, self.ahead = list(work.prompt[:same]), list(work.prompt[same:])
         self.output = -1
 
@@ -88,12 +88,12 @@ class Slot:
 
     def take_cached(self) -> int | None:
         """Return how much of the prompt it knew, once."""
-        cached_tokens, self._cached = self._cached, None
+        cached_tokens, self._cached_tokens = self._cached_tokens, None
         return cached_tokens
 
     def write(self, token: int) -> None:
         """Note a token that was drawn; it is read with the next batch."""
-        self._written += 1
+        self._written_tokens += 1
         self.ahead.append(token)
 
     def end(self) -> None:

@@ -40,11 +40,11 @@ class _GgufReader:
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file = file
-        self._left = size
+        self._remaining_bytes = size
 
     def take_bytes(self, count: int) -> bytes:
-        self._left -= count
-        if self._left < 0:
+        self._remaining_bytes -= count
+        if self._remaining_bytes < 0:
             raise RuntimeError("GGUF file is shorter than its header says")
         return self._file.read(count)
 
@@ -91,7 +91,7 @@ class _GgufReader:
         return None
 
     def _skip(self, count: int) -> None:
-        self._left -= count
-        if self._left < 0:
+        self._remaining_bytes -= count
+        if self._remaining_bytes < 0:
             raise RuntimeError("GGUF file is shorter than its header says")
         self._file.seek(count, 1)

@@ -99,7 +99,7 @@ class RunningAnswer:
 
     def __init__(self, work: WorkItem) -> None:
         self.work = work
-        self._written = 0
+        self._written_tokens = 0
 
     def read_chunk(self, chunk: Any) -> StepOutcome:  # noqa: ANN401 -- the wheel's own type
         """Return what a chunk brings. Special tokens come without one, and are counted when the library says so."""
@@ -107,10 +107,10 @@ class RunningAnswer:
         finish = None if choice.finish_reason is None else _FINISHES.get(choice.finish_reason, BackendFinish.STOP)
         is_end_token = finish is BackendFinish.STOP and not choice.delta.content
         tokens = [] if is_end_token else [self._token(choice)]
-        self._written += len(tokens)
+        self._written_tokens += len(tokens)
         if chunk.usage is None:
             return StepOutcome(self.work.id, tokens, finish)
-        silent = chunk.usage.completion_tokens - self._written - is_end_token
+        silent = chunk.usage.completion_tokens - self._written_tokens - is_end_token
         tokens[:0] = [Token(0, text="")] * max(0, silent)
         details = chunk.usage.prompt_tokens_details
         return StepOutcome(self.work.id, tokens, finish, cached=0 if details is None else int(details.cached_tokens))

@@ -59,12 +59,12 @@ class MistralRsBackend:
         """What the library puts in front of every prompt."""
         self._lead_text = ""
         self._news = NewsBox()
-        self._waiting: deque[WorkItem] = deque()
+        self._queue: deque[WorkItem] = deque()
         self._answers: dict[int, RunningAnswer] = {}
         self._readers: dict[int, ChunkReader] = {}
         self._resting_readers: list[ChunkReader] = []
         """Those that begin with the next step: beside a reader that runs, the next prompt would be given later."""
-        self._opening: int | None = None
+        self._opening_id: int | None = None
         """The request whose prompt was given last, and is being read."""
         self._reads_together = False
         """Whether prompts may be read at once."""
@@ -112,7 +112,7 @@ class MistralRsBackend:
     def start(self, work: WorkItem) -> None:
         """Take on a request; its prompt is read at once, or once those before it are."""
         self._answers[work.id] = RunningAnswer(work)
-        self._waiting.append(work)
+        self._queue.append(work)
         self._open_next()
 
     def step(self) -> Iterable[StepOutcome]:
@@ -124,7 +124,7 @@ class MistralRsBackend:
     def cancel(self, work: int) -> None:
         """Let go of a request. One whose prompt is being read goes on until it is read."""
         self._answers.pop(work, None)
-        self._waiting = deque(waiting_request for waiting_request in self._waiting if waiting_request.id != work)
+        self._queue = deque(waiting_request for waiting_request in self._queue if waiting_request.id != work)
         if work in self._readers:
             self._readers[work].cancel()
         self._start_readers()  # one that rests would keep what it reads alive, with nobody left to step for
@@ -166,11 +166,11 @@ class MistralRsBackend:
 
     def _open_next(self) -> None:
         """Hand the next prompt to the library, unless it reads another that has to be read alone."""
-        if not self._waiting or (self._opening is not None and not self._reads_together):
+        if not self._queue or (self._opening_id is not None and not self._reads_together):
             return
-        work = self._waiting.popleft()
+        work = self._queue.popleft()
         request = self._library.ChatCompletionRequest(**request_arguments(work, self._text_of(work.prompt)))
-        self._opening = work.id
+        self._opening_id = work.id
         stream = self._runner.send_chat_completion_request(request)
         self._readers[work.id] = ChunkReader(work.id, stream, self._news)
         self._resting_readers.append(self._readers[work.id])
@@ -193,8 +193,8 @@ class MistralRsBackend:
         is_end = news.chunk is None and not news.error
         if is_end:
             self._readers.pop(news.work, None)
-        if news.work == self._opening:
-            self._opening = None
+        if news.work == self._opening_id:
+            self._opening_id = None
             self._open_next()
         answer = self._answers.get(news.work)
         if answer is None:

@@ -162,32 +162,32 @@ class WatchedGenerator:
         return self._context - used_tokens
 
     def _watch_progress(self, callback: Any) -> Callable[[int, int], None]:  # noqa: ANN401 -- untyped
-        def watch_progress(done: int, total: int) -> None:
+        def watch_progress(read_tokens: int, total: int) -> None:
             self._check_client()
             if callback is not None:
-                callback(done, total)
+                callback(read_tokens, total)
 
         return watch_progress
 
     def _follow_pieces(self, generation: Any, pieces: Iterator[Any], room: int | None) -> Iterator[Any]:  # noqa: ANN401
         """Pass an answer's tokens on, those that come within `share_time` together: each costs an event of its own."""
-        held: list[Any] = []
+        held_pieces: list[Any] = []
         due_at = 0.0
         try:
             for count, piece in enumerate(pieces, start=1):
                 is_cut = count == room and piece.finish_reason is None
-                held.append(dataclasses.replace(piece, finish_reason="length") if is_cut else piece)
+                held_pieces.append(dataclasses.replace(piece, finish_reason="length") if is_cut else piece)
                 now = time.perf_counter()
-                if held[-1].finish_reason is None and now < due_at:
+                if held_pieces[-1].finish_reason is None and now < due_at:
                     continue
                 self._check_client()
-                yield from _gather_text(held)
-                held.clear()
+                yield from _gather_text(held_pieces)
+                held_pieces.clear()
                 due_at = now + share_time(threading.active_count())  # each connection has a thread
                 if is_cut:
                     return
             self._check_client()
-            yield from _gather_text(held)
+            yield from _gather_text(held_pieces)
         finally:
             generation.stop()
 

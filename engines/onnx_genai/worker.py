@@ -35,7 +35,7 @@ class OnnxBackend:
         self._genai: Any = None
         self._model: Any = None
         self._tokenizer: Any = None
-        self._running: dict[int, OnnxGeneration] = {}
+        self._generations: dict[int, OnnxGeneration] = {}
         self._adds_special: bool | None = None
 
     def load(self, config: Mapping[str, object], tell: ProgressCallback) -> LoadResult:
@@ -80,7 +80,7 @@ class OnnxBackend:
     def start(self, work: WorkItem) -> None:
         """Take on a request. Raises Refused for what the library refuses at once, such as a bad schema."""
         try:
-            self._running[work.id] = OnnxGeneration(self._genai, self._model, self._tokenizer.eos_token_ids, work)
+            self._generations[work.id] = OnnxGeneration(self._genai, self._model, self._tokenizer.eos_token_ids, work)
         except RuntimeError as error:
             is_schema = work.schema is not None and "grammar" in str(error)
             raise invalid_request(
@@ -91,7 +91,7 @@ class OnnxBackend:
 
     def step(self) -> Iterable[StepOutcome]:
         """Compute the next tokens of every request, or a part of a long prompt."""
-        running_requests = list(self._running.values())
+        running_requests = list(self._generations.values())
         if all(generation.is_steady for generation in running_requests):
             yield from step_together(running_requests, time.perf_counter() + share_time(len(running_requests)))
             return
@@ -102,7 +102,7 @@ class OnnxBackend:
 
     def cancel(self, work: int) -> None:
         """Let go of a request; its memory goes with it."""
-        self._running.pop(work, None)
+        self._generations.pop(work, None)
 
     def cache_use(self) -> float | None:
         """Return None: each generator has a cache of its own, as long as its answer may get."""

@@ -32,7 +32,7 @@ class OpenVinoBackend:
         self._genai: Any = None
         self._pipeline: Any = None
         self._vocabulary: OpenVinoVocabulary
-        self._running: dict[int, RunningRequest] = {}
+        self._requests: dict[int, RunningRequest] = {}
 
     def load(self, config: Mapping[str, object], tell: ProgressCallback) -> LoadResult:
         """Load the model on the device asked for, and no other. Raises RuntimeError when OpenVINO refuses."""
@@ -82,7 +82,7 @@ class OpenVinoBackend:
             self._add(running_request)
         except RuntimeError as error:
             raise invalid_request(f"OpenVINO does not accept this request: {_error_sentence(error)}.") from error
-        self._running[work.id] = running_request
+        self._requests[work.id] = running_request
 
     def step(self) -> Iterable[StepOutcome]:
         """Compute the next token of every request, or a part of a long prompt."""
@@ -90,16 +90,16 @@ class OpenVinoBackend:
             self._pipeline.step()
         except RuntimeError as error:
             return self._recover_from(error)
-        outcomes = [running_request.read_outcome() for running_request in self._running.values()]
+        outcomes = [running_request.read_outcome() for running_request in self._requests.values()]
         return [outcome for outcome in outcomes if outcome is not None]
 
     def cancel(self, work: int) -> None:
         """Let go of a request; the pipeline gives its memory back with the next step."""
-        running_request = self._running.pop(work, None)
+        running_request = self._requests.pop(work, None)
         if running_request is None or running_request.is_over:
             return
         running_request.handle.cancel()
-        if not self._running and self._pipeline.has_non_finished_requests():
+        if not self._requests and self._pipeline.has_non_finished_requests():
             self._pipeline.step()
 
     def cache_use(self) -> float | None:
@@ -133,16 +133,16 @@ class OpenVinoBackend:
         """
         suspects = [
             running_request
-            for running_request in self._running.values()
+            for running_request in self._requests.values()
             if running_request.work.schema is not None and not running_request.written
         ]
         if not suspects:
             raise error
-        for running_request in self._running.values():
+        for running_request in self._requests.values():
             running_request.handle.cancel()
         self._pipeline.step()
         outcomes = [StepOutcome(running_request.work.id, (), error=_bad_schema(error)) for running_request in suspects]
-        for running_request in self._running.values():
+        for running_request in self._requests.values():
             if running_request in suspects:
                 continue
             if running_request.work.schema is not None:  # its grammar cannot be resumed in the middle
@@ -151,7 +151,7 @@ class OpenVinoBackend:
             running_request.resume()
             self._add(running_request)
         for outcome in outcomes:
-            self._running[outcome.work].is_over = True
+            self._requests[outcome.work].is_over = True
         return outcomes
 
 

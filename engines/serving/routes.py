@@ -183,7 +183,7 @@ class AnswerSender:
     def __init__(self, shape: AnswerShape, to: WorkerConnection) -> None:
         self._shape = shape
         self._to = to
-        self._opening = shape.role_event()
+        self._first_event = shape.role_event()
         self._over = asyncio.Event()
 
     def take_news(self, answer: WorkerAnswer) -> None:
@@ -209,7 +209,7 @@ class AnswerSender:
         if self._to.has_begun:
             self._to.write_chunk(piece)
         else:
-            self._to.begin_chunks(_EVENT_STREAM, self._opening + piece)
+            self._to.begin_chunks(_EVENT_STREAM, self._first_event + piece)
 
 
 class WorkerRoutes:

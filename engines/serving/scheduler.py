@@ -38,32 +38,32 @@ class Scheduler:
         self._slots = slots
         self._gather_s = gather_s
         self._metrics = metrics
-        self._waiting: deque[_QueuedWork] = deque()
-        self._running: dict[int, _QueuedWork] = {}
+        self._queue: deque[_QueuedWork] = deque()
+        self._running_work: dict[int, _QueuedWork] = {}
         self._ids = itertools.count(1)
         self._awake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        metrics.queue = lambda: (len(self._running), len(self._waiting))
+        metrics.queue = lambda: (len(self._running_work), len(self._queue))
 
     def submit(self, make: Callable[[int], WorkItem], answer: WorkerAnswer) -> int:
         """Put a request in the queue; return its number."""
         work = make(next(self._ids))
-        self._waiting.append(_QueuedWork(work, answer))
+        self._queue.append(_QueuedWork(work, answer))
         self._idle.clear()
         self._awake.set()
         return work.id
 
     def cancel(self, number: int) -> None:
         """Let go of a request, wherever it is; one that is over is none."""
-        if number in self._running:
-            del self._running[number]
+        if number in self._running_work:
+            del self._running_work[number]
             self._backend.cancel(number)
             self._metrics.cancelled += 1
         else:
-            jobs_left = deque(job for job in self._waiting if job.work.id != number)
-            self._metrics.cancelled += len(self._waiting) - len(jobs_left)
-            self._waiting = jobs_left
+            jobs_left = deque(job for job in self._queue if job.work.id != number)
+            self._metrics.cancelled += len(self._queue) - len(jobs_left)
+            self._queue = jobs_left
 
     async def wait_until_idle(self) -> None:
         """Return once nobody is computed for."""
@@ -72,7 +72,7 @@ class Scheduler:
     async def run(self) -> None:
         """Compute for ever. Raises RuntimeError when the library fails; whoever waited has been told."""
         while True:
-            if not self._running and not self._waiting:
+            if not self._running_work and not self._queue:
                 self._idle.set()
                 self._awake.clear()
                 await self._awake.wait()
@@ -90,21 +90,21 @@ class Scheduler:
         """Wait as long as others come, each within `gather_s` of the one before; no longer than `_MOST_WAITS` of it."""
         count = 0
         for _ in range(_MOST_WAITS if self._gather_s else 0):
-            if count == len(self._waiting):
+            if count == len(self._queue):
                 return
-            count = len(self._waiting)
+            count = len(self._queue)
             await asyncio.sleep(self._gather_s)
 
     def _admit(self) -> None:
-        while self._waiting and len(self._running) < self._slots:
-            job = self._waiting.popleft()
+        while self._queue and len(self._running_work) < self._slots:
+            job = self._queue.popleft()
             job.answer.times.begun_at = time.perf_counter()
             try:
                 self._backend.start(job.work)
             except RequestRefused as refusal:
                 job.answer.fail_with(refusal)
                 continue
-            self._running[job.work.id] = job
+            self._running_work[job.work.id] = job
 
     def _compute(self) -> None:
         """Step until something is due to be sent, then make text of what came and send it.
@@ -112,33 +112,33 @@ class Scheduler:
         A first token and an end are due at once. A step of the library leaves little of ours in the processor's caches,
         so what is done once for many tokens costs a fast model much less than what is done for each.
         """
-        until = time.perf_counter() + share_time(len(self._running))
+        until = time.perf_counter() + share_time(len(self._running_work))
         outcomes_by_work: dict[int, list[StepOutcome]] = {}
         is_due = False
-        while self._running and not is_due and time.perf_counter() < until:
+        while self._running_work and not is_due and time.perf_counter() < until:
             for outcome in self._backend.step():
-                job = self._running.get(outcome.work)
+                job = self._running_work.get(outcome.work)
                 if job is None:
                     continue
                 outcomes_by_work.setdefault(outcome.work, []).append(outcome)
                 is_due |= outcome.finish is not None or outcome.error is not None or not job.answer.written
         for number, outcomes in outcomes_by_work.items():
-            self._take(self._running[number], outcomes)
+            self._take(self._running_work[number], outcomes)
 
     def _take(self, job: _QueuedWork, outcomes: list[StepOutcome]) -> None:
         goes_on = all(job.answer.take_outcome(outcome) for outcome in outcomes)
         if not goes_on:
-            del self._running[job.work.id]
+            del self._running_work[job.work.id]
             self._backend.cancel(job.work.id)
             if job.answer.error is None:
                 self._metrics.count_answer(job.answer)
         job.answer.announce_text()
 
     def _fail_all(self, error: RequestRefused) -> None:
-        for job in (*self._running.values(), *self._waiting):
+        for job in (*self._running_work.values(), *self._queue):
             job.answer.fail_with(error)
-        self._running.clear()
-        self._waiting.clear()
+        self._running_work.clear()
+        self._queue.clear()
 
 
 def work_of(answer: WorkerAnswer, prompt: list[int], *, context: int) -> Callable[[int], WorkItem]:

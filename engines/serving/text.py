@@ -26,7 +26,7 @@ class StopSequences:
     def __init__(self, strings: Sequence[str]) -> None:
         self._strings = tuple(strings)
         self._longest = max(map(len, self._strings), default=0)
-        self._held = ""
+        self._held_text = ""
         self.is_met = False
 
     def feed(self, text: str) -> str:
@@ -35,18 +35,18 @@ class StopSequences:
             return ""
         if not self._strings:
             return text
-        text = self._held + text
+        text = self._held_text + text
         met = min((at for at in map(text.find, self._strings) if at >= 0), default=-1)
         if met >= 0:
-            self.is_met, self._held = True, ""
+            self.is_met, self._held_text = True, ""
             return text[:met]
         keep = self._possible_stop_length(text)
-        self._held = text[len(text) - keep :]
+        self._held_text = text[len(text) - keep :]
         return text[: len(text) - keep]
 
     def flush(self) -> str:
         """Return what was held back in vain."""
-        held_text, self._held = self._held, ""
+        held_text, self._held_text = self._held_text, ""
         return held_text
 
     def _possible_stop_length(self, text: str) -> int:

@@ -194,7 +194,7 @@ def test_no_plan_at_all_says_so_and_why_not(screen: MachineScreen, api: DemoApi)
     assert screen.decision.sentence.text() == "No engine can do that on this machine."
     assert not screen.decision.second.isVisible()
     assert not screen.estimate_card.isVisible()
-    assert len(screen.decision._refused.rows) == 4
+    assert len(screen.decision._refused_rows.rows) == 4
 
 
 @pytest.mark.slow
@@ -318,15 +318,15 @@ def test_a_question_that_is_refused_says_why_where_the_answer_was(screen: Machin
     assert screen._asking_label.text() == "Calculating…"
     api.flush()
     assert screen._asking_label.text() == ""
-    assert screen._refused.isVisible()
-    assert screen._refused.accessibleName() == f"Problem: {data.NO_SUCH_MODEL.sentence}"
+    assert screen._plan_error.isVisible()
+    assert screen._plan_error.accessibleName() == f"Problem: {data.NO_SUCH_MODEL.sentence}"
     assert not screen.decision.isVisible()
     assert not screen.estimate_card.isVisible()
     api.replies["POST /plan"] = advice.answer_plan
-    screen._refused._button.click()
+    screen._plan_error._button.click()
     api.flush()
     assert screen.decision.isVisible()
-    assert not screen._refused.isVisible()
+    assert not screen._plan_error.isVisible()
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ class LayerLender:
     """Answers paired machines in the tunnel, and serves one of them at a time. Belongs to the event loop."""
 
     def __init__(self, services: Services) -> None:
-        self._services, self._trusted = services, services.trusted
+        self._services, self._trusted_machines = services, services.trusted_machines
         self._holder: PairedMachine | None = None
         self._withdrawal: asyncio.Future[str] | None = None
         """Settled with why the memory is lent no longer."""
@@ -78,7 +78,7 @@ class LayerLender:
             if machine is None:
                 await send_line(writer, TunnelReply(problem=_NOT_PAIRED))
                 return
-            self._trusted.tunnels.add_transport(machine.fingerprint, writer.transport)
+            self._trusted_machines.tunnels.add_transport(machine.fingerprint, writer.transport)
             async with asyncio.timeout(ANSWER_S):
                 request = await read_line(reader, TunnelRequest)
             if machine.lends_memory:
@@ -97,7 +97,9 @@ class LayerLender:
     def _machine_of(self, writer: asyncio.StreamWriter) -> PairedMachine | None:
         """Return whose certificate the other side has shown; None for a stranger, and for one that was revoked."""
         fingerprint = fingerprint_of(peer_certificate(writer.get_extra_info("ssl_object")))
-        trusted_machines = self._trusted.list_machines() if fingerprint in self._trusted.fingerprints() else []
+        trusted_machines = (
+            self._trusted_machines.list_machines() if fingerprint in self._trusted_machines.fingerprints() else []
+        )
         return next((machine for machine in trusted_machines if machine.fingerprint == fingerprint), None)
 
     async def _answer_request(self, machine: PairedMachine, request: TunnelRequest, pipe: Pipe) -> None:

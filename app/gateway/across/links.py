@@ -38,34 +38,34 @@ class HeldMachine:
     """One machine that holds a part of a model, for as long as a connection to it is held, with a heartbeat."""
 
     def __init__(
-        self, trusted: TrustedMachines, machine: PairedMachine, on_loss: Callable[[str], object] | None = None
+        self, trusted_machines: TrustedMachines, machine: PairedMachine, on_loss: Callable[[str], object] | None = None
     ) -> None:
         """`on_loss` is called once with why the machine is gone."""
         self.machine = machine
         self.loss = ""
         """Why it is gone, in a sentence."""
-        self._trusted = trusted
+        self._trusted_machines = trusted_machines
         self._on_loss = on_loss
         self._session = secrets.token_hex(16)
-        self._held: asyncio.StreamWriter | None = None
+        self._pipe: asyncio.StreamWriter | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def close_link(self, why: str = "") -> None:
         """Let the machine go; connections through here end now."""
         self.loss = self.loss or why
-        if self._held is not None:
-            self._held.close()
+        if self._pipe is not None:
+            self._pipe.close()
         for task in list(self._tasks):
             task.cancel()
 
     async def _hold_machine(self, size_bytes: int, node: NodeOrder | None = None) -> Pipe:
         """Have the machine start its worker, and return the connection to be watched. Raises Unavailable, why not."""
         request = TunnelRequest(ask="hold", session=self._session, count=size_bytes, node=node)
-        reply, pipe = await call_machine(self._trusted, self.machine, request, within_s=START_S)
+        reply, pipe = await call_machine(self._trusted_machines, self.machine, request, within_s=START_S)
         if reply.problem:
             pipe[1].close()
             raise refusal_of(self.machine, reply)
-        self._held = pipe[1]
+        self._pipe = pipe[1]
         return pipe
 
     def _keep_task(self, task: asyncio.Task[None]) -> None:
@@ -102,9 +102,9 @@ class HeldMachine:
         return f"{self.machine.name} holds no layers any more: {(await read_line(pipe[0], TunnelReply)).problem}"
 
     def _describe_loss(self) -> str:
-        if not self._trusted.is_enabled():
+        if not self._trusted_machines.is_enabled():
             return f"{self.machine.name} was let go: `machines.enabled` is off."
-        if not self._trusted.has_machine(self.machine):
+        if not self._trusted_machines.has_machine(self.machine):
             return f"{self.machine.name} is not paired with this computer any more."
         place = f"{self.machine.name} ({self.machine.host}:{self.machine.port})"
         return f"{place}, which held layers of this model, went away at {time.strftime('%H:%M:%S')}."
@@ -139,7 +139,7 @@ class MachineLink(HeldMachine):
             self._keep_task(task)
         try:
             request = TunnelRequest(ask="layers", session=self._session)
-            reply, pipe = await call_machine(self._trusted, self.machine, request)
+            reply, pipe = await call_machine(self._trusted_machines, self.machine, request)
             if reply.problem:
                 pipe[1].close()
                 return
@@ -157,7 +157,9 @@ class NodeLink(HeldMachine):
         """Have the machine start its process, and carry packets. Raises Unavailable with why not."""
         pipe = await self._hold_machine(size_bytes, node)
         self._keep_task(asyncio.create_task(self._watch_machine(pipe)))
-        reply, way = await call_machine(self._trusted, self.machine, TunnelRequest(ask="layers", session=self._session))
+        reply, way = await call_machine(
+            self._trusted_machines, self.machine, TunnelRequest(ask="layers", session=self._session)
+        )
         if reply.problem:
             way[1].close()
             raise refusal_of(self.machine, reply)

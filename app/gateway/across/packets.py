@@ -51,7 +51,7 @@ class PacketSwitch:
         self._device = self._life = -1
         self._ways: dict[bytes, asyncio.StreamWriter] = {}
         """To other computers, by address; all packets go to the only one that has none."""
-        self._sending: asyncio.Task[None] | None = None
+        self._send_task: asyncio.Task[None] | None = None
         self._loop.add_reader(self._own, self._take_device)
 
     @property
@@ -98,7 +98,7 @@ class PacketSwitch:
         self._device, self._life = descriptors
         os.set_blocking(self._life, False)
         self._loop.add_reader(self._life, self._end_device)
-        self._sending = self._loop.create_task(self._send_packets(self._device))
+        self._send_task = self._loop.create_task(self._send_packets(self._device))
         if self._on_start is not None:
             self._on_start()
 
@@ -108,9 +108,9 @@ class PacketSwitch:
             self._on_end()
 
     def _drop_device(self) -> None:
-        if self._sending is not None:
-            self._sending.cancel()
-            self._sending = None
+        if self._send_task is not None:
+            self._send_task.cancel()
+            self._send_task = None
         if self._device < 0:
             return
         for descriptor in (self._life, self._device):

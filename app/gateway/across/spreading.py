@@ -73,16 +73,16 @@ async def list_memory(services: Services, model: str = "") -> list[MachineMemory
 
     Raises Conflict while none is let in, and NotFound, BadRequest or EngineFailed for the model.
     """
-    await services.trusted.open_list()
+    await services.trusted_machines.open_list()
     engine = await _engine_of(services, model) if model else _llama_cpp(services)
     own = await describe_room(services, engine.order)
-    return await _measure_machines(services.trusted, services.trusted.list_machines(), engine, own)
+    return await _measure_machines(services.trusted_machines, services.trusted_machines.list_machines(), engine, own)
 
 
 async def plan_across(services: Services, request: AcrossRequest) -> AcrossPlan:
     """Return how a model would lie over these machines. Raises NotFound, BadRequest, Conflict or Unavailable."""
-    await services.trusted.open_list()
-    others = _find_machines(services.trusted, request.across)
+    await services.trusted_machines.open_list()
+    others = _find_machines(services.trusted_machines, request.across)
     return (await _make_plan(services, request, others))[0]
 
 
@@ -96,7 +96,7 @@ async def _make_plan(
         raise EngineFailed(NO_RPC, hint=INSTALL_HINT, code="not_installed")
     if own.problem:
         raise EngineFailed(own.problem, code="not_installed")
-    states = await _measure_machines(services.trusted, others, engine, own)
+    states = await _measure_machines(services.trusted_machines, others, engine, own)
     for state in states:
         if state.problem:
             code = UNREACHABLE if state.is_away else "machine_refuses"
@@ -142,21 +142,21 @@ async def _engine_of(services: Services, model: str, model_format: str = "gguf")
     Raises EngineFailed where none does.
     """
     try:
-        known = await find_model(services, model)
+        model_info = await find_model(services, model)
     except NotFound:
         if model_format == ModelFormat.GGUF:
             return _llama_cpp(services)  # one that is no model of this computer can be planned for
         raise
-    if known.format == ModelFormat.GGUF:
+    if model_info.format == ModelFormat.GGUF:
         return _llama_cpp(services)
-    engine = await asyncio.to_thread(_choose_engine, services, known)
+    engine = await asyncio.to_thread(_choose_engine, services, model_info)
     span = services.adapters[engine.id].descriptor.span
     assert span is not None  # noqa: S101 -- for the type checker: it was chosen for it
-    own = services.tuning.settings_of(known.runs_as)
+    own = services.model_settings.settings_of(model_info.runs_as)
     order = NodeOrder(
         engine=engine.id,
-        model=known.runs_as,
-        digest=await asyncio.to_thread(digest_model, Path(known.path)),
+        model=model_info.runs_as,
+        digest=await asyncio.to_thread(digest_model, Path(model_info.path)),
         slots=own.slots or services.settings.get_int("models.slots"),
         kv_type=own.kv_type,
         batch_tokens=own.batch_tokens,
@@ -171,10 +171,10 @@ def _choose_engine(services: Services, model: ModelInfo) -> EngineInfo:
     ]
     startable = [reader for reader in readers if _starts(services, reader)]
     able = [reader for reader in startable if reader.installed] if startable else readers  # the others are planned only
-    own = services.tuning.settings_of(model.runs_as).engine
-    chosen = next((reader for reader in able if reader.id == own), next(iter(able), None))
-    if chosen is not None:
-        return chosen
+    own = services.model_settings.settings_of(model.runs_as).engine
+    chosen_reader = next((reader for reader in able if reader.id == own), next(iter(able), None))
+    if chosen_reader is not None:
+        return chosen_reader
     names = " or ".join(reader.name for reader in startable)
     raise EngineFailed(
         f"No engine that is installed here runs {model.title} ({model.format}) over several computers.",
@@ -192,7 +192,7 @@ async def _context_of(services: Services, model: str) -> int:
     """Return the context that is set for a model, or for all."""
     own = None
     with suppress(NotFound):  # one that is no model of this computer can be planned for
-        own = services.tuning.settings_of((await find_model(services, model)).runs_as).context
+        own = services.model_settings.settings_of((await find_model(services, model)).runs_as).context
     return own or services.settings.get_int("models.context")
 
 
@@ -201,7 +201,11 @@ async def arrange_across(services: Services, model: str, request: AcrossRequest)
 
     Raises as `plan_across` does, and Conflict where it does not fit.
     """
-    names = [machine.name for machine in _find_machines(services.trusted, request.across)] if request.across else []
+    names = (
+        [machine.name for machine in _find_machines(services.trusted_machines, request.across)]
+        if request.across
+        else []
+    )
     if services.spreads.is_over(model, names, request.context):
         return
     if model in services.spreads:
@@ -209,8 +213,8 @@ async def arrange_across(services: Services, model: str, request: AcrossRequest)
         services.spreads.forget_model(model)
     if not names:
         return
-    await services.trusted.open_list()
-    plan, engine = await _make_plan(services, request, _find_machines(services.trusted, request.across))
+    await services.trusted_machines.open_list()
+    plan, engine = await _make_plan(services, request, _find_machines(services.trusted_machines, request.across))
     if not plan.is_started:
         raise Conflict(
             f"Roundhouse does not start {engine.name} on other computers.", hint=engine.span.tried, code="not_supported"

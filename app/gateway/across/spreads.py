@@ -41,9 +41,9 @@ class ModelSpread(Protocol):
 class LayerSpread:
     """llama.cpp's way: the machines hold layers whether the engine runs or not."""
 
-    def __init__(self, trusted: TrustedMachines, plan: AcrossPlan, note_loss: Callable[[str], object]) -> None:
+    def __init__(self, trusted_machines: TrustedMachines, plan: AcrossPlan, note_loss: Callable[[str], object]) -> None:
         self.plan = plan
-        self._trusted, self._note_loss = trusted, note_loss
+        self._trusted_machines, self._note_loss = trusted_machines, note_loss
         self._links: list[MachineLink] = []
 
     @property
@@ -58,8 +58,10 @@ class LayerSpread:
         self.close()
         links: list[MachineLink] = []
         try:
-            for machine, share in zip(_find_machines(self._trusted, self.plan), self.plan.shares[1:], strict=True):
-                links.append(MachineLink(self._trusted, machine, self._note_loss))
+            for machine, share in zip(
+                _find_machines(self._trusted_machines, self.plan), self.plan.shares[1:], strict=True
+            ):
+                links.append(MachineLink(self._trusted_machines, machine, self._note_loss))
                 await links[-1].open_link(share.needed_bytes)
         except BaseException:
             for link in links:
@@ -95,7 +97,7 @@ class NodeSpread:
 
     def __init__(
         self,
-        trusted: TrustedMachines,
+        trusted_machines: TrustedMachines,
         plan: AcrossPlan,
         note_loss: Callable[[str], object],
         *,
@@ -103,12 +105,12 @@ class NodeSpread:
         memory_share: float,
     ) -> None:
         self.plan = plan
-        self._trusted, self._note_loss = trusted, note_loss
+        self._trusted_machines, self._note_loss = trusted_machines, note_loss
         self._order, self._memory_share = order, memory_share
         self._addresses = node_addresses(len(plan.shares))
         self._switch = PacketSwitch(self._addresses[0], self._start_nodes, self._end_nodes)
         self._links: list[NodeLink] = []
-        self._starting: asyncio.Task[None] | None = None
+        self._start_task: asyncio.Task[None] | None = None
         self._loss = ""
 
     @property
@@ -120,8 +122,8 @@ class NodeSpread:
         """Ask each machine whether it would hold its part now; nothing is started before the engine here is."""
         if self._switch.is_running:
             return
-        for machine, order in zip(_find_machines(self._trusted, self.plan), self._orders(), strict=True):
-            reply, pipe = await call_machine(self._trusted, machine, TunnelRequest(ask="state", node=order))
+        for machine, order in zip(_find_machines(self._trusted_machines, self.plan), self._orders(), strict=True):
+            reply, pipe = await call_machine(self._trusted_machines, machine, TunnelRequest(ask="state", node=order))
             pipe[1].close()
             if reply.problem:
                 raise refusal_of(machine, reply)
@@ -131,9 +133,11 @@ class NodeSpread:
         """Return the options with this machine's place; what the others are not told of does not count here either."""
         layers = tuple(share.layers for share in self.plan.shares)
         place = NodePlace(rank=0, addresses=self._addresses, layers=layers, descriptor=self._switch.descriptor)
-        chosen = msgspec.structs.replace(options, lora=(), draft=None, projector=None, extra_args=(), extra_env={})
+        plain_options = msgspec.structs.replace(
+            options, lora=(), draft=None, projector=None, extra_args=(), extra_env={}
+        )
         return msgspec.structs.replace(
-            chosen,
+            plain_options,
             node=place,
             tensor_parallel=1,
             pipeline_parallel=len(layers),
@@ -158,21 +162,21 @@ class NodeSpread:
 
     def _start_nodes(self) -> None:
         self._end_nodes()
-        self._starting = asyncio.get_running_loop().create_task(self._open_links())
+        self._start_task = asyncio.get_running_loop().create_task(self._open_links())
 
     def _end_nodes(self) -> None:
-        if self._starting is not None:
-            self._starting.cancel()
-            self._starting = None
+        if self._start_task is not None:
+            self._start_task.cancel()
+            self._start_task = None
         for link in self._links:
             link.close_link()
         self._links = []
 
     async def _open_links(self) -> None:
         try:
-            machines, shares = _find_machines(self._trusted, self.plan), self.plan.shares[1:]
+            machines, shares = _find_machines(self._trusted_machines, self.plan), self.plan.shares[1:]
             for machine, share, order in zip(machines, shares, self._orders(), strict=True):
-                link = NodeLink(self._trusted, machine, self._lose_machine)
+                link = NodeLink(self._trusted_machines, machine, self._lose_machine)
                 self._links.append(link)
                 await link.open_link(share.needed_bytes, order, self._switch)
         except (RoundhouseError, OSError) as error:
@@ -183,9 +187,9 @@ class NodeSpread:
         self._note_loss(why)
 
 
-def _find_machines(trusted: TrustedMachines, plan: AcrossPlan) -> list[PairedMachine]:
+def _find_machines(trusted_machines: TrustedMachines, plan: AcrossPlan) -> list[PairedMachine]:
     """Return the other machines of a plan. Raises NotFound."""
-    return [trusted.find_machine(share.name) for share in plan.shares[1:]]
+    return [trusted_machines.find_machine(share.name) for share in plan.shares[1:]]
 
 
 def _loss_of(links: Sequence[HeldMachine]) -> str:
@@ -195,11 +199,11 @@ def _loss_of(links: Sequence[HeldMachine]) -> str:
 class Spreads:
     """The models that lie over several machines. Belongs to the event loop; kept until the gateway ends."""
 
-    def __init__(self, trusted: TrustedMachines, fail_engine: Callable[[str, Failure], object]) -> None:
-        self.trusted = trusted
+    def __init__(self, trusted_machines: TrustedMachines, fail_engine: Callable[[str, Failure], object]) -> None:
+        self.trusted_machines = trusted_machines
         self._fail_engine = fail_engine
         self._spreads: dict[str, ModelSpread] = {}
-        self._connecting = asyncio.Lock()
+        self._connect_lock = asyncio.Lock()
         self.revision = 0
         """Another number each time that a model is laid over other machines, or is on this one alone again."""
 
@@ -221,12 +225,12 @@ class Spreads:
         With an order each has a process of the engine, which takes `memory_share` of the memory here.
         """
         note_loss = partial(self._note_loss, model)
-        async with self._connecting:
-            await self.trusted.open_list()
+        async with self._connect_lock:
+            await self.trusted_machines.open_list()
             spread: ModelSpread = (
-                LayerSpread(self.trusted, plan, note_loss)
+                LayerSpread(self.trusted_machines, plan, note_loss)
                 if order is None
-                else NodeSpread(self.trusted, plan, note_loss, order=order, memory_share=memory_share)
+                else NodeSpread(self.trusted_machines, plan, note_loss, order=order, memory_share=memory_share)
             )
             try:
                 await spread.connect()
@@ -241,10 +245,10 @@ class Spreads:
         spread = self._spreads.get(model)
         if spread is None:
             return
-        async with self._connecting:
+        async with self._connect_lock:
             loss = spread.loss_reason
             try:
-                await self.trusted.open_list()
+                await self.trusted_machines.open_list()
                 await spread.connect()
             except RoundhouseError as error:
                 sentence = f"{loss} {error}".strip()

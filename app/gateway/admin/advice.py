@@ -36,13 +36,13 @@ async def estimate(call: AdminCall[EstimateRequest, NoQuery]) -> Estimate:
 @routes.add("GET", "/calibration")
 async def calibrations(call: AdminCall[None, NoQuery]) -> list[Calibration]:
     """List what was measured of this computer's speed."""
-    return await call.services.measuring.calibrations()
+    return await call.services.speed_measurements.calibrations()
 
 
 @routes.add("DELETE", "/calibration")
 async def forget(call: AdminCall[None, NoQuery]) -> None:
     """Forget what was measured."""
-    await call.services.measuring.forget_all()
+    await call.services.speed_measurements.forget_all()
 
 
 @routes.add("POST", "/calibrate", status=202)

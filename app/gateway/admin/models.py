@@ -59,7 +59,7 @@ async def forget(call: AdminCall[None, NoQuery]) -> None:
 @routes.add("GET", "/model-settings")
 async def all_settings(call: AdminCall[None, NoQuery]) -> dict[str, ModelSettings]:
     """List what is set for single models, by name."""
-    return call.services.tuning.all_settings()
+    return call.services.model_settings.all_settings()
 
 
 @routes.add("GET", "/model-settings/{name}")
@@ -79,10 +79,10 @@ async def set_model(call: AdminCall[SetModel, NoQuery]) -> ModelSettings:
     model = await find_model(services, body.model)
     name = model.runs_as
     await asyncio.to_thread(check_settings, services, model, body.settings)
-    services.tuning.change_settings(name, settings_to_keep(model, body.settings))
+    services.model_settings.change_settings(name, settings_to_keep(model, body.settings))
     renew_policy(services)
     services.events.publish(SettingChanged(name=f"model.{name}"))
-    return services.tuning.own_settings(name)
+    return services.model_settings.own_settings(name)
 
 
 @routes.add("GET", "/autocomplete")

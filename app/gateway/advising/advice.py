@@ -172,7 +172,7 @@ async def make_plan(
         loras=request.loras,
         kv_type=request.kv_type or own.kv_type,
         engines=engines,
-        calibrations=await services.measuring.calibrations() if is_here else [],
+        calibrations=await services.speed_measurements.calibrations() if is_here else [],
         is_fixed=candidates_found.is_fixed,
     )
     return await asyncio.to_thread(build_advice, inputs)
@@ -199,7 +199,7 @@ def _preferences_for(services: Services, request: PlanRequest) -> PlanPreference
         model = services.library.find_model(request.model.strip())
     except NotFound:
         return PlanPreferences(engines=preferred_engines)
-    own = services.tuning.settings_of(model.runs_as)
+    own = services.model_settings.settings_of(model.runs_as)
     unchosen_options = choose_options(services.settings, model, UNCHOSEN, own)
     loads = _loads_of(services, model, own)
     decided_engines = {engine for engine in loads if choose_draft(services, model, own, engine).is_decided}
@@ -247,7 +247,7 @@ async def estimate_model(services: Services, request: EstimateRequest) -> Estima
         shift = runtime_shift(await services.chats.list_loads(), setting.engine.id)
         setting = msgspec.structs.replace(setting, runtime_shift=shift)
     observed_speeds = (
-        await collect_speeds(services.library, services.measuring, request.model, setting)
+        await collect_speeds(services.library, services.speed_measurements, request.model, setting)
         if is_here
         else ObservedSpeeds()
     )
@@ -276,7 +276,7 @@ def _as_loaded(services: Services, name: str, setting: RunSetting) -> RunSetting
     """
     with suppress(RoundhouseError):  # a model of no library, or files that are the load's to refuse
         model = services.library.find_model(name.strip())
-        own = services.tuning.settings_of(model.runs_as)
+        own = services.model_settings.settings_of(model.runs_as)
         options = launch_options(services, model, UNCHOSEN, own, engine=setting.engine.id)
         return add_companions(services.facts, setting, options)
     return None

@@ -81,7 +81,7 @@ class Calibrator(MeasuringJob[CalibrationChanged]):
         result = solve_calibration(samples)
         setting = RunSetting(engine=_engine(), backend=result.backend, context=CONTEXT)
         expected_rate = expected_gb_s(await self._services.machine.read(), setting)
-        earlier = await self._services.measuring.find_calibration(result)
+        earlier = await self._services.speed_measurements.find_calibration(result)
         disturbances = find_disturbances(
             runs, samples, result, least_gb_s=expected_rate[1] if expected_rate else None, earlier=earlier
         )
@@ -91,7 +91,7 @@ class Calibrator(MeasuringJob[CalibrationChanged]):
                 code="calibration_disturbed",
                 hint="Close what is busy and calibrate again; to measure anew whatever was before, forget the results.",
             )
-        await self._services.measuring.keep_calibration(
+        await self._services.speed_measurements.keep_calibration(
             msgspec.structs.replace(
                 result, expected_gb_s=expected_rate[0] if expected_rate else None, disturbances=disturbances
             )

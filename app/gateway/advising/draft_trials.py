@@ -71,7 +71,7 @@ class DraftTrials(MeasuringJob[DraftTrialChanged]):
         )
 
     def _prepare(self, model: "ModelInfo") -> tuple[LoadRequest, str]:
-        own = self._services.tuning.settings_of(model.runs_as)
+        own = self._services.model_settings.settings_of(model.runs_as)
         load = load_request_for(self._services, model, own=msgspec.structs.replace(own, draft=DRAFT_OFF))
         return load, own_draft_of(self._services, model, load.engine)
 

@@ -79,7 +79,11 @@ class IdleTrials:
 
     def _find_untried_load(self, name: str) -> LoadRequest | None:
         model = self._services.library.find_model(name)
-        if model.is_builtin or model.attached or self._services.tuning.settings_of(model.runs_as).draft is not None:
+        if (
+            model.is_builtin
+            or model.attached
+            or self._services.model_settings.settings_of(model.runs_as).draft is not None
+        ):
             return None
         load = load_request_for(self._services, model)
         if find_trial(self._services.drafts, self._services.catalogue, Path(model.path), load.engine) is not None:

@@ -38,8 +38,8 @@ class MachineReader:
         self._last: Machine | None = None
         self._has_tried = False
         """To measure the bandwidth of memory: once is enough where it cannot be done."""
-        self._probing = asyncio.Lock()
-        self._measuring = asyncio.Lock()
+        self._probe_lock = asyncio.Lock()
+        self._measure_lock = asyncio.Lock()
 
     @property
     def last(self) -> Machine | None:
@@ -49,14 +49,14 @@ class MachineReader:
     async def read(self, *, fresh: bool = False) -> Machine:
         """Return what is known about the machine. The first call, and a fresh one, wait for a probe."""
         machine_before = self._last
-        async with self._probing:
+        async with self._probe_lock:
             if self._last is None or (fresh and self._last is machine_before):
                 self._last = await self._probe()
             return self._last
 
     async def read_free(self) -> Machine:
         """Return the machine with what is free now: what a decision about fitting must rest on."""
-        async with self._measuring:  # who comes second decides on the same figures
+        async with self._measure_lock:  # who comes second decides on the same figures
             machine = await self.read()
             if machine.memory.bandwidth_gb_s.value is None and not self._has_tried:
                 machine = await self.measure()
@@ -71,7 +71,7 @@ class MachineReader:
         from app.hardware.probe import measure_bandwidth  # noqa: PLC0415 -- start-up must not pay for these imports
 
         machine = await self.read()
-        async with self._probing:
+        async with self._probe_lock:
             self._last = await measure_bandwidth(machine)
             return self._last
 

@@ -36,7 +36,7 @@ class FactsReader:
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self._known: OrderedDict[_Stamp, ModelFacts] = OrderedDict()
+        self._facts_by_stamp: OrderedDict[_Stamp, ModelFacts] = OrderedDict()
         self._unreachable_until = 0.0
 
     async def find(self, name: str) -> ModelFacts:
@@ -113,13 +113,13 @@ class FactsReader:
             return well_known
 
     def _read_cached(self, stamp: _Stamp, read: Callable[[], ModelFacts]) -> ModelFacts:
-        facts = self._known.get(stamp)
+        facts = self._facts_by_stamp.get(stamp)
         if facts is None:
             facts = read()
-        self._known[stamp] = facts
-        self._known.move_to_end(stamp)
-        while len(self._known) > _KEPT:
-            self._known.popitem(last=False)
+        self._facts_by_stamp[stamp] = facts
+        self._facts_by_stamp.move_to_end(stamp)
+        while len(self._facts_by_stamp) > _KEPT:
+            self._facts_by_stamp.popitem(last=False)
         return facts
 
 

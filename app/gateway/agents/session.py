@@ -68,8 +68,8 @@ class HostedSession:
         self.transcript = transcript
         self._on_change = on_change
         self._process: LineProcess | None = None
-        self._reading: asyncio.Task[None] | None = None
-        self._ending: asyncio.Task[None] | None = None
+        self._read_task: asyncio.Task[None] | None = None
+        self._end_task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._followers: set[asyncio.Event] = set()
         self.end_loan: Callable[[], None] = lambda: None
@@ -90,7 +90,7 @@ class HostedSession:
             self.end_with_problem(f"It could not be started: {error}.")
             return
         process.send(order)
-        self._reading = asyncio.create_task(self._read_replies(process))
+        self._read_task = asyncio.create_task(self._read_replies(process))
         self._set_timer(READY_S, AgentState.STARTING, f"It did not become ready within {READY_S:.0f} seconds.")
 
     def send_prompt(self, text: str) -> None:
@@ -138,7 +138,7 @@ class HostedSession:
         self.transcript.end_turn()
         self.transcript.add_note("\n".join(filter(None, (problem, hint))), is_problem=True)
         self._change_state(state=AgentState.FAILED, problem=problem, hint=hint)
-        self._ending = asyncio.create_task(self._stop_process())
+        self._end_task = asyncio.create_task(self._stop_process())
 
     async def follow_events(self) -> AsyncGenerator[AgentEvent, None]:
         """Yield all that happened, and then what happens, until there is no process any more."""
@@ -257,7 +257,7 @@ class HostedSession:
         self._drop_timer()
         self.end_loan()
         process, self._process = self._process, None
-        reader, self._reading = self._reading, None
+        reader, self._read_task = self._read_task, None
         if process is not None:
             await process.stop(_CLOSE_S)
         if reader is not None and reader is not asyncio.current_task():
@@ -267,5 +267,5 @@ class HostedSession:
     async def close_agent(self) -> None:
         """End the agent, and wait until nothing of it goes on."""
         await self.end_agent()
-        if self._ending is not None:
-            await asyncio.gather(self._ending, return_exceptions=True)
+        if self._end_task is not None:
+            await asyncio.gather(self._end_task, return_exceptions=True)

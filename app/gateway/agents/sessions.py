@@ -56,10 +56,10 @@ class AgentSessions:
         self._services = services
         self._files = SessionFiles(services.paths)
         self._sessions: dict[str, HostedSession] | None = None
-        self._reading, self._resuming = asyncio.Lock(), asyncio.Lock()
+        self._read_lock, self._resume_lock = asyncio.Lock(), asyncio.Lock()
         self._background = Background()
-        self._unsaved: set[str] = set()
-        self._shown: dict[str, tuple[AgentState, str]] = {}
+        self._unsaved_ids: set[str] = set()
+        self._shown_states: dict[str, tuple[AgentState, str]] = {}
         """What lists of sessions show of each that changes."""
         egress_gate.add_holder(self)
 
@@ -119,7 +119,7 @@ class AgentSessions:
         """Start the agent of a session that is over, and have it take the session up again. Raises Conflict."""
         self._check_on()
         session = await self.find_session(number)
-        async with self._resuming:
+        async with self._resume_lock:
             if session.is_running:
                 raise Conflict(f"{session.about.name} runs already.", code="agent_running")
             if not session.about.can_resume:
@@ -152,7 +152,7 @@ class AgentSessions:
         sessions = list((self._sessions or {}).values())
         await asyncio.gather(*(session.close_agent() for session in sessions))
         await self._background.join(cancel=True)
-        for number in list(self._unsaved):
+        for number in list(self._unsaved_ids):
             await self._save_session(number)
 
     def _check_on(self) -> None:
@@ -202,11 +202,11 @@ class AgentSessions:
 
     async def _forget_session(self, number: str) -> None:
         (await self._all_sessions()).pop(number, None)
-        self._unsaved.discard(number)
+        self._unsaved_ids.discard(number)
         await asyncio.to_thread(self._files.remove_session, number)
 
     async def _all_sessions(self) -> dict[str, HostedSession]:
-        async with self._reading:
+        async with self._read_lock:
             if self._sessions is None:
                 stored_sessions = await asyncio.to_thread(self._files.read_all)
                 self._sessions = {
@@ -219,12 +219,12 @@ class AgentSessions:
         session = (self._sessions or {}).get(about.id)
         if session is None:
             return
-        if about.id not in self._unsaved:
-            self._unsaved.add(about.id)
+        if about.id not in self._unsaved_ids:
+            self._unsaved_ids.add(about.id)
             self._background.spawn(self._save_soon(about.id))
         shown_state = (about.state, about.title)
-        if self._shown.get(about.id) != shown_state:
-            self._shown[about.id] = shown_state
+        if self._shown_states.get(about.id) != shown_state:
+            self._shown_states[about.id] = shown_state
             self._services.events.publish(AgentSessionsChanged())
 
     async def _save_soon(self, number: str) -> None:
@@ -233,7 +233,7 @@ class AgentSessions:
 
     async def _save_session(self, number: str) -> None:
         """Keep a session as it is now; what the disk refuses is logged, and tried again with the next change."""
-        self._unsaved.discard(number)
+        self._unsaved_ids.discard(number)
         session = (self._sessions or {}).get(number)
         if session is None:
             return

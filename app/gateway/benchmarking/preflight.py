@@ -56,7 +56,7 @@ async def preflight_tools(services: Services, model_name: str, tool: str = "") -
 async def _preflight(
     services: Services, model: ModelInfo, prompt: ToolPrompt, receipts: list[BenchmarkReceipt], *, calls_tools: bool
 ) -> ToolPreflight:
-    own = services.tuning.settings_of(model.runs_as)
+    own = services.model_settings.settings_of(model.runs_as)
     context = (
         model.trained_context
         if model.attached
@@ -96,8 +96,8 @@ def _fits_prompt(model: ModelInfo, prompt_tokens: int) -> bool:
 
 def _find_largest_context(model: ModelInfo, estimate: Estimate | None) -> int | None:
     """Return how much the model was trained for, or how much fits here where that is less; None for unknown."""
-    fitting = estimate.largest_context if estimate is not None else None
-    return min((size for size in (fitting, model.trained_context) if size is not None), default=None)
+    largest = estimate.largest_context if estimate is not None else None
+    return min((size for size in (largest, model.trained_context) if size is not None), default=None)
 
 
 class ModelSuggestions:
@@ -158,7 +158,7 @@ async def _estimate(services: Services, model: ModelInfo, prompt: ToolPrompt) ->
     from app.gateway.advising.advice import estimate_model  # noqa: PLC0415 -- the advisor is brought in once it is needed
 
     most = min(prompt.context, model.trained_context or prompt.context)
-    own = services.tuning.settings_of(model.runs_as)
+    own = services.model_settings.settings_of(model.runs_as)
     try:
         engine = await asyncio.to_thread(engine_for, services, model, own)
         request = EstimateRequest(

@@ -196,7 +196,7 @@ class Races(MeasuringJob[RaceChanged]):
             await services.chats.save_benchmark(receipt)
         entries += [RaceEntry(engine=name, problem=problem) for name, problem in problems.items()]
         winner = pick_winner(entries, before)
-        own = changed_settings = services.tuning.settings_of(model.runs_as)
+        own = changed_settings = services.model_settings.settings_of(model.runs_as)
         if winner != before:
             changed_settings = await asyncio.to_thread(settings_for_engine, services, model, own, winner)
             await keep_settings(services, model, changed_settings)
@@ -253,9 +253,9 @@ async def require_own_model(services: Services, name: str) -> "ModelInfo":
 
 async def keep_settings(services: Services, model: "ModelInfo", settings: "ModelSettings") -> None:
     """Have what was measured to be faster count from the next load on."""
-    await asyncio.to_thread(services.tuning.change_settings, model.runs_as, settings)
+    await asyncio.to_thread(services.model_settings.change_settings, model.runs_as, settings)
     services.events.publish(SettingChanged(name=f"model.{model.runs_as}"))
 
 
 def _current_engine(services: Services, model: "ModelInfo") -> str:
-    return engine_for(services, model, services.tuning.settings_of(model.runs_as)).id
+    return engine_for(services, model, services.model_settings.settings_of(model.runs_as)).id

@@ -307,7 +307,7 @@ class BenchmarkRun:
         """Return what the model's LoRA adapters cost, by one more load without them; None where it has none."""
         if target.resolved is None or target.about.url:
             return None
-        own = self._services.tuning.settings_of(target.resolved.model.runs_as)
+        own = self._services.model_settings.settings_of(target.resolved.model.runs_as)
         if not own.loras:
             return None
         self._publish("Measuring without LoRA adapters", 0.99)
@@ -369,7 +369,7 @@ class BenchmarkRun:
             return
         samples = [part for part in receipt.samples if part.concurrency == 1 and part.answer_tokens > 1]
         for sample in samples[:_LEARN_FROM]:
-            self._services.measuring.learn(
+            self._services.speed_measurements.learn(
                 Generation(
                     model=target.model,
                     engine=target.engine,

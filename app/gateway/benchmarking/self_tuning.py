@@ -69,17 +69,17 @@ class SelfTuning(MeasuringJob[TuneChanged]):
         model = await require_own_model(self._services, request.model)
         if not model.chats or model.is_reranker:
             raise BadRequest(f"{model.title} does not answer in words.", code="model_unusable")
-        own = self._services.tuning.settings_of(model.runs_as)
+        own = self._services.model_settings.settings_of(model.runs_as)
         scope = await self._find_scope(model, own, request)
-        candidates, untried = propose_candidates(own, scope), list_untried(scope)
+        candidates, untried_results = propose_candidates(own, scope), list_untried(scope)
         if not candidates:
-            reasons = " ".join(f"{part.name.capitalize()}: {part.problem}" for part in untried)
+            reasons = " ".join(f"{part.name.capitalize()}: {part.problem}" for part in untried_results)
             raise BadRequest(
                 f"There is no other setting to try for {model.name}.", hint=reasons, code="nothing_to_tune"
             )
         return self.job.start(
             TuneChanged(model=model.name, stage="Getting ready", fraction=0.0),
-            lambda: self._measure(self._run(request, model, SettingChoice(own, candidates, untried))),
+            lambda: self._measure(self._run(request, model, SettingChoice(own, candidates, untried_results))),
         )
 
     async def _find_scope(self, model: "ModelInfo", own: ModelSettings, request: StartTune) -> "CandidateScope":

@@ -242,7 +242,7 @@ def _load_of(
     own: ModelSettings | None = None,
 ) -> LoadRequest:
     purpose = MeasuredAs.BENCHMARK if own is None else MeasuredAs.SETTINGS
-    own = services.tuning.settings_of(model.runs_as) if own is None else own
+    own = services.model_settings.settings_of(model.runs_as) if own is None else own
     if settings.engine:
         own = settings_for_engine(services, model, own, settings.engine)
     return rename_load(load_request_for(services, model, options, own=own), purpose)
@@ -250,9 +250,9 @@ def _load_of(
 
 def _describe_dropped(services: Services, model: ModelInfo, engine: str, own: ModelSettings | None) -> list[str]:
     """Return what is set for the model and left out with this engine, in a sentence; nothing for nothing."""
-    own = services.tuning.settings_of(model.runs_as) if own is None else own
-    used = settings_for_engine(services, model, own, engine) if engine else own
-    names = [name for name in list_changes(own, used) if name != "engine"]
+    own = services.model_settings.settings_of(model.runs_as) if own is None else own
+    engine_settings = settings_for_engine(services, model, own, engine) if engine else own
+    names = [name for name in list_changes(own, engine_settings) if name != "engine"]
     return [f"{engine} has no option for what is set of {', '.join(names)}."] if names else []
 
 

@@ -33,8 +33,8 @@ class TextDensities:
 
     async def count(self, services: Services, model: str, lease: Lease, conversations: list[Conversation]) -> float:
         """Have the engine count the longest prompt, keep the density and return it."""
-        counted = await _count_prompt(services, lease, conversations)
-        density = CHARACTERS_PER_TOKEN if counted is None else min(CHARACTERS_PER_TOKEN, _MARGIN * counted)
+        prompt_count = await _count_prompt(services, lease, conversations)
+        density = CHARACTERS_PER_TOKEN if prompt_count is None else min(CHARACTERS_PER_TOKEN, _MARGIN * prompt_count)
         self._densities[model] = density
         return density
 

@@ -90,9 +90,9 @@ class Trials(MeasuringJob[TrialChanged]):
         second = await require_own_model(self._services, _against(request))
         undo = _TrialUndo()
         if request.engine:
-            own = self._services.tuning.settings_of(second.runs_as)
-            changed = await asyncio.to_thread(settings_for_engine, self._services, second, own, request.engine)
-            await keep_settings(self._services, second, changed)
+            own = self._services.model_settings.settings_of(second.runs_as)
+            other_settings = await asyncio.to_thread(settings_for_engine, self._services, second, own, request.engine)
+            await keep_settings(self._services, second, other_settings)
             undo = _TrialUndo(settings=(second, own), changed=[f"model.{second.runs_as}"])
         if first.name != second.name:
             undo = self._replace_model(first.name, second.name, undo)

@@ -16,7 +16,7 @@ async def check_answer_form(services: Services, target: ResolvedModel, chat: Cha
     check_needs(chat_request(chat, (), continues=continues), descriptor.features, engine=descriptor.name)
     if not chat.sampling.grammar or continues:
         return
-    family = await family_for(services.facts, services.tuning, target.model)
+    family = await family_for(services.facts, services.model_settings, target.model)
     if family.opens and not family.can_switch:
         raise BadRequest(
             f"{target.model.title} always thinks before it answers, so a grammar would hold its thoughts.",

@@ -60,13 +60,13 @@ class ChatAnswers:
     def __init__(self, services: Services, engines: EngineAccess, helpers: AnswerHelpers) -> None:
         self._services = services
         self._engines = engines
-        self._observers = Observers((services.metrics, services.measuring))
+        self._observers = Observers((services.metrics, services.speed_measurements))
         self._requests = ModelRequests(services, engines, self._observers)
         self._writer = AnswerWriter(services, engines, self._requests, helpers)
         self._titles: set[asyncio.Task[None]] = set()
         self._live: dict[str, LiveAnswer] = {}
         self._background = Background()
-        self._closing = asyncio.Event()
+        self._close_event = asyncio.Event()
 
     async def start(self, chat: str, turn: NewTurn) -> Turn:
         """Store a turn and have it answered, also if the caller goes away.
@@ -178,14 +178,14 @@ class ChatAnswers:
 
     async def close(self) -> None:
         """End every answer as interrupted and store it."""
-        self._closing.set()
+        self._close_event.set()
         self._give_way()
         for live in self._live.values():
             live.end_early(MessageStatus.INTERRUPTED)
         await self._background.join()
 
     async def _begin(self, turn: NewTurn, about: Chat, target: ResolvedModel, live: LiveAnswer) -> Turn:
-        if self._closing.is_set():  # asked here and not before: from here on `close` knows of this answer
+        if self._close_event.is_set():  # asked here and not before: from here on `close` knows of this answer
             raise Unavailable("Roundhouse is shutting down.", hint="Try again once it has started.")
         message = live.message.id
         self._live[message] = live  # before the store has it: nobody may see one without the other
@@ -284,9 +284,9 @@ class ChatAnswers:
 
     async def _store_later(self, final: Message) -> None:
         """Keep trying to store how an answer ended; the disk may have space again."""
-        while not self._closing.is_set():
+        while not self._close_event.is_set():
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), SAVE_AGAIN_S)
+                await asyncio.wait_for(self._close_event.wait(), SAVE_AGAIN_S)
             with suppress(StorageFault):
                 await self._services.chats.finish_answer(final)
                 return

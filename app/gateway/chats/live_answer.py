@@ -45,7 +45,7 @@ class LiveAnswer:
         self._cost = AnswerCost(clock)
         self._progress: AnswerProgress | None = None
         self._readers: set[asyncio.Event] = set()
-        self._finished = asyncio.Event()
+        self._end_event = asyncio.Event()
         self.content = message.content
         """What is written; an answer that goes on with another begins with its text."""
         self.reasoning = message.reasoning
@@ -58,7 +58,7 @@ class LiveAnswer:
         """What it is made without, because the context is full."""
         self.ending: MessageStatus | None = None
         """Why it ends early, if it does: `stopped` by a reader, `interrupted` by the gateway going down."""
-        self._writing: asyncio.Task[None] | None = None
+        self._write_task: asyncio.Task[None] | None = None
         self._decisions: dict[str, asyncio.Future[ToolDecision]] = {}
         self.actions = message.actions
         """What it offers to do."""
@@ -74,7 +74,7 @@ class LiveAnswer:
     @property
     def message(self) -> Message:
         """The message as it is now."""
-        if self._finished.is_set():
+        if self._end_event.is_set():
             return self._message
         return replace(
             self._message,
@@ -95,15 +95,15 @@ class LiveAnswer:
         """Take over what the store made of the message, and the task that writes it."""
         self._message = message
         self.attachments = list(message.attachments)
-        self._writing = write_task
+        self._write_task = write_task
         if self.ending is not None:
             write_task.cancel()
 
     def end_early(self, status: MessageStatus) -> None:
         """Have it end now, with what is written. The first who asks decides how that is called."""
         self.ending = self.ending or status
-        if self._writing is not None:
-            self._writing.cancel()
+        if self._write_task is not None:
+            self._write_task.cancel()
 
     def report_progress(self, stage: str, fraction: float | None = None) -> None:
         """Say what goes on before there is anything to read."""
@@ -201,14 +201,14 @@ class LiveAnswer:
 
     def publish_final(self, message: Message) -> None:
         """Give every reader the finished message. Only the first call counts."""
-        if not self._finished.is_set():
+        if not self._end_event.is_set():
             self._message = message
-            self._finished.set()
+            self._end_event.set()
             self._wake()
 
     async def wait_until_final(self) -> Message:
         """Wait for the end and return the finished message."""
-        await self._finished.wait()
+        await self._end_event.wait()
         return self._message
 
     async def follow(self, offset: int) -> AsyncGenerator[AnswerEvent, None]:
@@ -224,7 +224,7 @@ class LiveAnswer:
         try:
             while True:
                 reader.clear()
-                is_last = self._finished.is_set()
+                is_last = self._end_event.is_set()
                 if len(self.content) > content_sent or len(self.reasoning) > reasoning_sent:
                     new = AnswerDelta(
                         content=self.content[content_sent:],

@@ -36,14 +36,14 @@ class ToolSession:
         self._chat, self._tools = chat.id, chat.tools
         self._model_tools = ModelTools(mcp)
         self._round = max((call.round for call in live.calls.values()), default=0)
-        self._failed: set[str] = set()
+        self._failed_servers: set[str] = set()
 
     async def list_definitions(self) -> tuple[ToolDefinition, ...]:
         """Return the tools as a request names them, as their servers describe them now.
 
         A server that cannot be started is told in the answer, once, and the others go on.
         """
-        servers = [server for server in self._tools.servers if server not in self._failed]
+        servers = [server for server in self._tools.servers if server not in self._failed_servers]
         if any(not self._mcp.is_ready(server) for server in servers):
             self._live.report_progress("Starting the tools")
         lists = await asyncio.gather(*map(self._list_tools, servers))
@@ -61,7 +61,7 @@ class ToolSession:
         try:
             return await self._mcp.list_tools(server)
         except RoundhouseError as error:
-            self._failed.add(server)
+            self._failed_servers.add(server)
             failure = self._new_call(server=server, state=ToolCallState.FAILED, result=f"{error} {error.hint}".strip())
             self._live.note_call(failure)
             return []

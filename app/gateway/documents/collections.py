@@ -67,9 +67,9 @@ class Collections:
         self._work: dict[str, CollectionWork] = {}
         self._due: dict[str, None] = {}
         self._awake = asyncio.Event()
-        self._updating = ("", Background())
+        self._current_update = ("", Background())
         self._told_at = 0.0
-        self._loaded = asyncio.Event()
+        self._load_event = asyncio.Event()
 
     async def keep_up_to_date(self) -> None:
         """Read what is kept of collections, and bring their indexes up to date until cancelled."""
@@ -77,7 +77,7 @@ class Collections:
             self._records.setdefault(record.id, record)
             self._work.setdefault(record.id, CollectionWork())
             self._work[record.id].figures = await self._read_figures(record.id)
-        self._loaded.set()
+        self._load_event.set()
         pause_s = LOOK_EVERY_S
         while True:
             self._due.update(dict.fromkeys(self._records))
@@ -91,7 +91,7 @@ class Collections:
 
     async def list_collections(self, key: str = "") -> list[Collection]:
         """Return the collections, by name; with a key those that it may use."""
-        await self._loaded.wait()
+        await self._load_event.wait()
         records = [record for record in self._records.values() if not key or key in record.keys]
         return [self._describe(record) for record in sorted(records, key=lambda record: record.name.casefold())]
 
@@ -101,7 +101,7 @@ class Collections:
 
     async def find_record(self, name: str, key: str = "") -> CollectionRecord:
         """Return what is set of a collection, by id or name. Raises NotFound."""
-        await self._loaded.wait()
+        await self._load_event.wait()
         allowed_records = [record for record in self._records.values() if not key or key in record.keys]
         match = next((record for record in allowed_records if record.id == name), None) or next(
             (record for record in allowed_records if record.name.casefold() == name.casefold()), None
@@ -116,7 +116,7 @@ class Collections:
 
     async def add_collection(self, new: NewCollection, *, metadata: dict[str, str] | None = None) -> Collection:
         """Add a collection and have its folders read. Raises BadRequest, Conflict or StorageFault."""
-        await self._loaded.wait()
+        await self._load_event.wait()
         if len(self._records) >= MOST_COLLECTIONS:
             raise Conflict(f"There are {MOST_COLLECTIONS} collections already.", hint="Remove one.", code="too_many")
         self._check_name(new.name)
@@ -149,7 +149,7 @@ class Collections:
 
     async def rename_key(self, name: str, new_name: str) -> None:
         """Let a key that is called otherwise now search what it could. Raises StorageFault."""
-        await self._loaded.wait()
+        await self._load_event.wait()
         for record in [record for record in self._records.values() if name in record.keys and name != new_name]:
             keys = [new_name if key == name else key for key in record.keys]
             await self.save_record(replace(record, keys=list(dict.fromkeys(keys))))
@@ -167,8 +167,8 @@ class Collections:
         description = self._describe(record)
         del self._records[record.id]
         self._due.pop(record.id, None)
-        if self._updating[0] == record.id:
-            await self._updating[1].join(cancel=True)
+        if self._current_update[0] == record.id:
+            await self._current_update[1].join(cancel=True)
         self._work.pop(record.id, None)
         try:
             await asyncio.to_thread(self.records.remove, record.id)
@@ -232,7 +232,7 @@ class Collections:
 
     async def close(self) -> None:
         """End what is done."""
-        await self._updating[1].join(cancel=True)
+        await self._current_update[1].join(cancel=True)
 
     async def _wait_until_due(self, pause_s: float) -> None:
         self._awake.clear()
@@ -249,10 +249,10 @@ class Collections:
         record, work = self._records.get(collection), self._work.get(collection)
         if record is None or work is None:
             return
-        self._updating = (collection, Background())
-        task = self._updating[1].spawn(self._run_update(record, work))
+        self._current_update = (collection, Background())
+        task = self._current_update[1].spawn(self._run_update(record, work))
         await asyncio.wait({task})
-        self._updating = ("", Background())
+        self._current_update = ("", Background())
 
     async def _run_update(self, record: CollectionRecord, work: CollectionWork) -> None:
         def report(stage: CollectionStage, done_count: int, total: int) -> None:

@@ -154,7 +154,7 @@ class DocumentModels:
     async def _resolve(self, model: str, route: Route) -> ResolvedModel:
         services = self._services
         resolved_model = await resolve_model(services, model, route=route)
-        return await with_probes(services.library, services.shared, services.events, resolved_model, route)
+        return await with_probes(services.library, services.shared_work, services.events, resolved_model, route)
 
 
 _SETTINGS = {Route.EMBEDDINGS: EMBEDDING_SETTING, Route.RERANK: RERANKER_SETTING}

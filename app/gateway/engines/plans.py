@@ -88,7 +88,7 @@ async def _options_for(
     services: Services, model: ModelInfo, load: LoadRequest, ask: EnginePlanRequest
 ) -> LaunchOptions:
     """Return what a load would be given. A team's computers are not known: they share out what is asked for."""
-    own = services.tuning.settings_of(model.runs_as)
+    own = services.model_settings.settings_of(model.runs_as)
     options = await asyncio.to_thread(launch_options, services, model, ask.options, own, engine=load.engine)
     if not ask.nodes:
         options = (await size_load(services, msgspec.structs.replace(load, options=options), ask.options)).options

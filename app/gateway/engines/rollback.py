@@ -51,9 +51,9 @@ class VersionMoves:
 
     def __init__(self, shelf: VersionStore, bundled_engines: Collection[str], may_move: Callable[[], bool]) -> None:
         self._shelf = shelf
-        self._bundled = bundled_engines
+        self._bundled_engines = bundled_engines
         self._may_move = may_move
-        self._tried: dict[tuple[str, str], list[str]] = {}
+        self._tried_versions: dict[tuple[str, str], list[str]] = {}
         self._hopeless: set[tuple[str, str]] = set()
 
     def may_help(self, status: EngineStatus) -> bool:
@@ -64,22 +64,22 @@ class VersionMoves:
     def choose_move(self, status: EngineStatus, state: VersionState) -> VersionMove | None:
         """Return where to go from a failure; None where there is nowhere. Touches the disk."""
         key = (status.engine, status.model)
-        tried_versions = self._tried.setdefault(key, [])
+        tried_versions = self._tried_versions.setdefault(key, [])
         if state.current not in tried_versions:
             tried_versions.append(state.current)
         names = [manifest.name for manifest in self._shelf.list_manifests(status.engine)]
-        if status.engine in self._bundled or state.previous == BUNDLED:
+        if status.engine in self._bundled_engines or state.previous == BUNDLED:
             names.append(BUNDLED)
         to = alternative_version(state, names, tried_versions)
         if to:
             return VersionMove(to, is_hope=True)
-        del self._tried[key]
+        del self._tried_versions[key]
         self._hopeless.add(key)
         return VersionMove(tried_versions[0], is_hope=False) if tried_versions[0] != state.current else None
 
     def note_loaded(self, status: EngineStatus) -> None:
         """Forget what was tried for a model that runs."""
-        self._tried.pop((status.engine, status.model), None)
+        self._tried_versions.pop((status.engine, status.model), None)
         self._hopeless.discard((status.engine, status.model))
 
 

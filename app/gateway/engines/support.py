@@ -36,7 +36,7 @@ class SupportReader:
 
     def __init__(self, catalogue: EngineCatalogue) -> None:
         self._catalogue = catalogue
-        self._known: dict[str, _SupportRecord] = {}
+        self._records: dict[str, _SupportRecord] = {}
 
     def read_all(self) -> Mapping[str, EngineSupport]:
         """Return what each installed engine loads; engines of which nobody can tell are not among them."""
@@ -53,9 +53,9 @@ class SupportReader:
         except EngineFailed:
             return None
         identity = _identity_of(installation)
-        known_support = self._known.get(engine)
+        known_support = self._records.get(engine)
         if known_support is None or known_support.identity != identity:
-            known_support = self._known[engine] = self._read_kept(engine, installation, identity)
+            known_support = self._records[engine] = self._read_kept(engine, installation, identity)
         return known_support.support
 
     def _read_kept(self, engine: str, installation: EngineInstallation, identity: str) -> _SupportRecord:

@@ -23,31 +23,31 @@ class KeyHolders:
 
     def __init__(self, keys: KeyStore) -> None:
         self._keys = keys
-        self._running: dict[int, tuple[web.Request, str]] = {}
-        self._ending: dict[int, web.Request] = {}
+        self._requests: dict[int, tuple[web.Request, str]] = {}
+        self._ended_requests: dict[int, web.Request] = {}
         self._timer: asyncio.TimerHandle | None = None
         keys.on_revoke = self.end_requests
 
     def add_request(self, request: web.Request, key: KeyInfo) -> None:
         """Note that a request runs with a key."""
-        self._running[id(request)] = request, key.id
+        self._requests[id(request)] = request, key.id
         self._look_again()
 
     def remove_request(self, request: web.Request) -> None:
         """Forget a request that has ended."""
-        self._running.pop(id(request), None)
-        self._ending.pop(id(request), None)
+        self._requests.pop(id(request), None)
+        self._ended_requests.pop(id(request), None)
 
     def end_requests(self) -> None:
         """End every request whose key opens nothing any more."""
-        for number, (request, key_id) in list(self._running.items()):
+        for number, (request, key_id) in list(self._requests.items()):
             if self._keys.seconds_left(key_id) <= 0:
-                del self._running[number]
+                del self._requests[number]
                 self._end_request(number, request)
         self._look_again()
 
     def _end_request(self, number: int, request: web.Request) -> None:
-        self._ending[number] = request
+        self._ended_requests[number] = request
         observation = request.get(OBSERVATION)
         if observation is not None:
             observation.stop()
@@ -55,7 +55,7 @@ class KeyHolders:
         asyncio.get_running_loop().call_later(grace_s, self._break_off, number)
 
     def _break_off(self, number: int) -> None:
-        request = self._ending.pop(number, None)
+        request = self._ended_requests.pop(number, None)
         if request is not None and request.transport is not None:
             request.transport.abort()
 
@@ -64,7 +64,7 @@ class KeyHolders:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        left_s = min((self._keys.seconds_left(key_id) for _, key_id in self._running.values()), default=math.inf)
+        left_s = min((self._keys.seconds_left(key_id) for _, key_id in self._requests.values()), default=math.inf)
         if left_s < math.inf:
             delay_s = min(max(left_s, 0.0), _LONGEST_TIMER_S)
             self._timer = asyncio.get_running_loop().call_later(delay_s, self.end_requests)

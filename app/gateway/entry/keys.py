@@ -89,9 +89,9 @@ class KeyStore:
 
     def __init__(self, file: Path, clock: Callable[[], float] | None = None) -> None:
         self._file, self._clock = file, clock or ForwardClock()
-        self._kept = _read_file(file)
-        self._revoked: OrderedDict[str, _StoredKey] = OrderedDict()
-        self._lent: dict[str, _StoredKey] = {}
+        self._keys_file = _read_file(file)
+        self._revoked_keys: OrderedDict[str, _StoredKey] = OrderedDict()
+        self._lent_keys: dict[str, _StoredKey] = {}
         self._uses: dict[str, KeyUse] = {}
         """What keys are used for, by their ids, as the others; those of keys that can be brought back too."""
         self._saved_at = self._clock()
@@ -100,28 +100,28 @@ class KeyStore:
 
     def __len__(self) -> int:
         """Return how many keys open something now."""
-        return sum(not self._has_expired(key) for key in self._kept.values())
+        return sum(not self._has_expired(key) for key in self._keys_file.values())
 
     def list_keys(self) -> list[KeyInfo]:
         """Return every key, expired ones too, oldest first."""
-        return [self._describe_use(key) for key in self._kept.values()]
+        return [self._describe_use(key) for key in self._keys_file.values()]
 
     def read_creation(self, key_id: str) -> float | None:
         """Return when a key was made, in Unix seconds; None without one."""
-        stored_key = self._kept.get(key_id)
+        stored_key = self._keys_file.get(key_id)
         return None if stored_key is None else stored_key.created_at
 
     def resume_uses(self, earlier: Iterable[KeyTokens]) -> None:
         """Begin with what keys were used for before this process, oldest first; of others than these nothing counts."""
         now = self._clock()
         for tokens in earlier:
-            if (stored_key := self._kept.get(tokens.key_id)) is not None:
+            if (stored_key := self._keys_file.get(tokens.key_id)) is not None:
                 self._use_of(stored_key).note_tokens(tokens.tokens, min(tokens.at, now))
 
     def make_key(self, new: NewKey) -> KeyWithSecret:
         """Make a key and return it, the only time it is told. Raises Conflict for a name that is taken, BadRequest."""
         self._check_name(new.name)
-        if len(self._kept) >= MAX_KEYS:
+        if len(self._keys_file) >= MAX_KEYS:
             raise Conflict(f"There are {MAX_KEYS} keys.", hint="Revoke one that is no longer used.")
         now = self._clock()
         if new.expires_at is not None and new.expires_at <= now:
@@ -136,14 +136,14 @@ class KeyStore:
             expires_at=new.expires_at,
             limits=_effective_limits(new.limits, new.scopes),
         )
-        self._save({**self._kept, new_key.id: new_key})
+        self._save({**self._keys_file, new_key.id: new_key})
         return KeyWithSecret(**msgspec.structs.asdict(self._describe_use(new_key)), key=key)
 
     def limit_key(self, name: str, limits: KeyLimits) -> KeyInfo:
         """Have these limits count for a key, and no others, from the next request on. Raises NotFound, BadRequest."""
         stored_key = self._find_stored(name)
         limited_key = msgspec.structs.replace(stored_key, limits=_effective_limits(limits, stored_key.scopes))
-        self._save({**self._kept, stored_key.id: limited_key})
+        self._save({**self._keys_file, stored_key.id: limited_key})
         self._use_of(limited_key).limits = limited_key.limits or NO_LIMITS
         return self._describe_use(limited_key)
 
@@ -153,37 +153,37 @@ class KeyStore:
         if new_name != name:
             self._check_name(new_name)
             stored_key = msgspec.structs.replace(stored_key, name=new_name)
-            self._save({**self._kept, stored_key.id: stored_key})
+            self._save({**self._keys_file, stored_key.id: stored_key})
         return self._describe_use(stored_key)
 
     def use_of(self, key_id: str) -> KeyUse | None:
         """Return what a key is used for; None for one that is lent, which has no limits."""
-        stored_key = self._kept.get(key_id)
+        stored_key = self._keys_file.get(key_id)
         return None if stored_key is None else self._use_of(stored_key)
 
     def revoke_key(self, name: str) -> None:
         """End a key: from the next request on it opens nothing. Raises NotFound."""
         stored_key = self._find_stored(name)
-        self._save({other: value for other, value in self._kept.items() if other != stored_key.id})
-        self._revoked.pop(name, None)
-        self._revoked[name] = stored_key
-        while len(self._revoked) > _KEPT_REVOKED:
-            self._revoked.popitem(last=False)
-        listed_ids = self._kept.keys() | {revoked_key.id for revoked_key in self._revoked.values()}
+        self._save({other: value for other, value in self._keys_file.items() if other != stored_key.id})
+        self._revoked_keys.pop(name, None)
+        self._revoked_keys[name] = stored_key
+        while len(self._revoked_keys) > _KEPT_REVOKED:
+            self._revoked_keys.popitem(last=False)
+        listed_ids = self._keys_file.keys() | {revoked_key.id for revoked_key in self._revoked_keys.values()}
         self._uses = {key_id: use for key_id, use in self._uses.items() if key_id in listed_ids}
         self.on_revoke()
 
     def restore_key(self, name: str) -> KeyInfo:
         """Bring back a key that this process revoked. Raises NotFound, or Conflict when its name is taken again."""
         self._check_name(name)
-        revoked_key = self._revoked.get(name)
+        revoked_key = self._revoked_keys.get(name)
         if revoked_key is None:
             raise NotFound(
                 f"No key called {quote_value(name)} was revoked since the service started.",
                 hint="Create a new one instead.",
             )
-        self._save({**self._kept, revoked_key.id: revoked_key})
-        del self._revoked[name]
+        self._save({**self._keys_file, revoked_key.id: revoked_key})
+        del self._revoked_keys[name]
         return self._describe_use(revoked_key)
 
     def lend_key(self, name: str) -> str:
@@ -192,14 +192,14 @@ class KeyStore:
         `name` holds a slash: no key that a person makes is called so.
         """
         key = PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
-        self._lent[name] = _StoredKey(
+        self._lent_keys[name] = _StoredKey(
             name=name, id=name, sha256=_hash_key(key), scopes=[Scope.INFERENCE], created_at=self._clock()
         )
         return key
 
     def end_loan(self, name: str) -> None:
         """End a key that was lent: from the next request on it opens nothing."""
-        if self._lent.pop(name, None) is not None:
+        if self._lent_keys.pop(name, None) is not None:
             self.on_revoke()
 
     def find_key(self, key: str) -> KeyInfo | None:
@@ -208,7 +208,7 @@ class KeyStore:
         Hashes are compared in constant time and all of them, so that the time taken says nothing about any.
         """
         digest, match = _hash_key(key), None
-        for stored_key in (*self._kept.values(), *self._lent.values()):
+        for stored_key in (*self._keys_file.values(), *self._lent_keys.values()):
             if secrets.compare_digest(stored_key.sha256, digest):
                 match = stored_key
         if match is None or self._has_expired(match):
@@ -218,7 +218,7 @@ class KeyStore:
 
     def seconds_left(self, key_id: str) -> float:
         """Return for how long a key still opens something: infinity without an end, less than 0 if it does not."""
-        stored_key = self._kept.get(key_id) or self._lent.get(key_id)
+        stored_key = self._keys_file.get(key_id) or self._lent_keys.get(key_id)
         if stored_key is None or self._has_expired(stored_key):
             return -math.inf
         return math.inf if stored_key.expires_at is None else stored_key.expires_at - self._clock()
@@ -226,8 +226,8 @@ class KeyStore:
     def close(self) -> None:
         """Write down when keys were last used. What the disk refuses then is lost, and only that."""
         try:
-            if self._kept != _read_file(self._file):
-                self._save(self._kept)
+            if self._keys_file != _read_file(self._file):
+                self._save(self._keys_file)
         except StorageFault as error:
             log.warning(str(error), extra={"code": error.code})
 
@@ -241,27 +241,27 @@ class KeyStore:
         return use
 
     def _find_stored(self, name: str) -> _StoredKey:
-        stored_key = next((key for key in self._kept.values() if key.name == name), None)
+        stored_key = next((key for key in self._keys_file.values() if key.name == name), None)
         if stored_key is None:
             raise NotFound(f"There is no key called {quote_value(name)}.", hint="`roundhouse keys` lists them.")
         return stored_key
 
     def _check_name(self, name: str) -> None:
         """Raise Conflict for a name that is taken."""
-        if any(key.name == name for key in self._kept.values()):
+        if any(key.name == name for key in self._keys_file.values()):
             raise Conflict(
                 f"There is a key called {quote_value(name)}.", hint="Choose another name, or revoke that one."
             )
 
     def _note_use(self, stored_key: _StoredKey) -> None:
-        if stored_key.id in self._lent:
+        if stored_key.id in self._lent_keys:
             return
         now = self._clock()
-        self._kept[stored_key.id] = msgspec.structs.replace(stored_key, last_used_at=now)
+        self._keys_file[stored_key.id] = msgspec.structs.replace(stored_key, last_used_at=now)
         if now - self._saved_at >= _USE_SAVED_S:
             self._saved_at = now
             try:
-                self._save(self._kept)
+                self._save(self._keys_file)
             except StorageFault as error:  # the request is right all the same
                 log.warning(str(error), extra={"code": error.code})
 
@@ -272,7 +272,7 @@ class KeyStore:
         """Write the file, then take `kept` as what there is: what is not on the disk does not count."""
         content = msgspec.json.format(msgspec.json.encode(_KeyFile(keys=list(stored_keys.values()))))
         save_private(self._file, content, "the keys")
-        self._kept = stored_keys
+        self._keys_file = stored_keys
 
 
 def _effective_limits(limits: KeyLimits, scopes: Iterable[Scope]) -> KeyLimits | None:

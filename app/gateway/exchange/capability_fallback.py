@@ -65,7 +65,7 @@ async def _plan_for_engine(services: Services, target: ResolvedModel, request: R
     if (
         isinstance(request, ConversationRequest)
         and request.tools
-        and not await renders_tools(services.facts, services.tuning, target.model)
+        and not await renders_tools(services.facts, services.model_settings, target.model)
     ):
         descriptor = _without_feature(descriptor, Feature.TOOLS)
         # What is said of the tools is a system prompt too, to which the model's own would give way.
@@ -75,7 +75,7 @@ async def _plan_for_engine(services: Services, target: ResolvedModel, request: R
     family = _NO_FAMILY
     is_readable = not getattr(request, "tools", ()) and target.load.source.name not in services.unreadable
     if isinstance(request, ConversationRequest) and not (is_readable and reads_itself(descriptor)):
-        family = await family_for(services.facts, services.tuning, target.model)
+        family = await family_for(services.facts, services.model_settings, target.model)
     plan = plan_request(request, descriptor, family, model=target.model.name, is_readable=is_readable)
     if plan.repairs is not None:
         plan = msgspec.structs.replace(plan, repairs=_repairs_for(services, target.model, plan.repairs))
@@ -164,7 +164,7 @@ async def can_pass_bytes(services: Services, target: ResolvedModel, *, has_tools
     descriptor = running_descriptor(services.adapters, services.supervisor, target.load)
     if Feature.TOOLS not in descriptor.features:
         return False
-    if has_tools and not await renders_tools(services.facts, services.tuning, target.model):
+    if has_tools and not await renders_tools(services.facts, services.model_settings, target.model):
         return False
     if reads_itself(descriptor):
         return True

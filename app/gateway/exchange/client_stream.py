@@ -63,13 +63,13 @@ class ClientStream:
         self._keeps_open = self.is_chunked and request.keep_alive
         within_s = QUIET_S if keep_alive.within_s is None else keep_alive.within_s
         self._timer = asyncio.get_running_loop().call_later(within_s, self._start_keep_alive)
-        self._beating: asyncio.Task[None] | None = None
+        self._heartbeat: asyncio.Task[None] | None = None
         self._is_over: asyncio.Event | None = None
 
     async def send_head(self) -> None:
         """Send the head and what comes first, unless that happened while the client waited."""
         self._timer.cancel()
-        if self._beating is not None:
+        if self._heartbeat is not None:
             await self.stop_keep_alive()
         if not self._has_begun:
             self._begin()
@@ -124,17 +124,17 @@ class ClientStream:
     async def stop_keep_alive(self) -> bool:
         """Send no more signs of life, what is being sent to its end; return whether the head has gone out."""
         self._timer.cancel()
-        if self._beating is not None and self._is_over is not None:
+        if self._heartbeat is not None and self._is_over is not None:
             self._is_over.set()
             with contextlib.suppress(ConnectionError):  # the client has gone: whoever answers it is being cancelled
-                await self._beating
+                await self._heartbeat
         return self.is_open
 
     def cancel(self) -> None:
         """Stop whatever still goes on."""
         self._timer.cancel()
-        if self._beating is not None:
-            self._beating.cancel()
+        if self._heartbeat is not None:
+            self._heartbeat.cancel()
 
     def _begin(self) -> None:
         request, transport = self._request, self._protocol.transport
@@ -154,7 +154,7 @@ class ClientStream:
 
     def _start_keep_alive(self) -> None:
         self._is_over = asyncio.Event()
-        self._beating = asyncio.create_task(self._send_keep_alive(self._is_over))
+        self._heartbeat = asyncio.create_task(self._send_keep_alive(self._is_over))
 
     async def _send_keep_alive(self, is_over: asyncio.Event) -> None:
         if not self._has_begun:

@@ -83,8 +83,19 @@ class EngineConnection(asyncio.Protocol):
     """One connection to an engine. Belongs to the event loop's thread."""
 
     __slots__ = (
-        *("address", "idle_since", "is_over", "is_paused", "_begun", "_body", "_error", "_head", "_is_whole"),
-        *("_loop", "_may_write", "_open", "_relay", "_release", "_take", "_transport", "_waiter", "_waiting"),
+        *("address", "idle_since", "is_over", "is_paused", "_body", "_error", "_head", "_is_whole"),
+        *(
+            "_loop",
+            "_may_write",
+            "_open",
+            "_partial_head",
+            "_queue",
+            "_relay",
+            "_release",
+            "_take",
+            "_transport",
+            "_waiter",
+        ),
         "_waiting_bytes",
     )
 
@@ -115,14 +126,14 @@ class EngineConnection(asyncio.Protocol):
         """Whether nothing more of the answer will come, whole or not."""
         self.is_paused = False
         self._head = None
-        self._begun = b""
+        self._partial_head = b""
         self._body: Body | None = None
         self._is_whole = False
         self._error: Exception | None = None
         self._take: Take | None = None
         self._relay: Relay | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._waiting: list[bytes] = []
+        self._queue: list[bytes] = []
         self._waiting_bytes = 0
 
     @property
@@ -156,7 +167,7 @@ class EngineConnection(asyncio.Protocol):
         A `relay` is asked first, wherever a chunk begins.
         """
         self._take, self._relay = take, relay
-        waiting_bytes, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        waiting_bytes, self._queue, self._waiting_bytes = self._queue, [], 0
         if self.is_paused:
             self.resume_reading()
         if waiting_bytes:
@@ -169,7 +180,7 @@ class EngineConnection(asyncio.Protocol):
         if not self._is_whole or self.is_paused or self._take is not None or self._error is not None:
             return None
         self._take, self.is_over = _discard_payload, True
-        waiting_bytes, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        waiting_bytes, self._queue, self._waiting_bytes = self._queue, [], 0
         return waiting_bytes[0] if len(waiting_bytes) == 1 else b"".join(waiting_bytes)
 
     async def wait_for_change(self) -> None:
@@ -285,10 +296,10 @@ class EngineConnection(asyncio.Protocol):
         if self._head is None or self._head.done():  # nobody has asked for anything
             self.abort()
             return b""
-        data = self._begun + data if self._begun else data
+        data = self._partial_head + data if self._partial_head else data
         read = read_head(data)
         if read is None:
-            self._begun = data
+            self._partial_head = data
             return b""
         head, rest = read
         self._body = body_of(head)
@@ -298,7 +309,7 @@ class EngineConnection(asyncio.Protocol):
         return rest
 
     def _buffer_payload(self, payload: bytes) -> None:
-        self._waiting.append(payload)
+        self._queue.append(payload)
         self._waiting_bytes += len(payload)
         if self._waiting_bytes > _MOST_WAITING and not self.is_paused and self._transport is not None:
             self.is_paused = True
@@ -363,7 +374,7 @@ class EngineConnections:
         self._connect_s = connect_s
         self._idle: defaultdict[Address, list[EngineConnection]] = defaultdict(list)
         self._open: set[EngineConnection] = set()
-        self._dialed: dict[Address, socket.socket] = {}
+        self._sockets: dict[Address, socket.socket] = {}
         """Connected ahead of requests that are being read; at most one for each engine."""
         self._sweep: asyncio.TimerHandle | None = None
         egress_gate.add_holder(self)
@@ -392,11 +403,11 @@ class EngineConnections:
         if engine is None:
             return
         address = address_of(engine.base_url)
-        if address.is_ours and not self._idle.get(address) and address not in self._dialed:
+        if address.is_ours and not self._idle.get(address) and address not in self._sockets:
             with contextlib.suppress(OSError):  # whoever asks hears of it
                 open_socket = dial_loopback(address.host)
                 if open_socket is not None:
-                    self._dialed[address] = open_socket
+                    self._sockets[address] = open_socket
                     self._sweep = self._sweep or asyncio.get_running_loop().call_later(_KEPT_S, self._close_idle)
 
     def cut_connections(self) -> None:
@@ -427,7 +438,7 @@ class EngineConnections:
         protocol = partial(EngineConnection, address, self._keep_idle, self._open)
         if address.is_ours:  # connected to or refused at once, and nobody's business
             loop = asyncio.get_running_loop()
-            open_socket = (self._dialed.pop(address, None) or dial_loopback(address.host)) if request else None
+            open_socket = (self._sockets.pop(address, None) or dial_loopback(address.host)) if request else None
             if open_socket is not None and send_at_once(open_socket, request):
                 return (await loop.create_connection(partial(protocol, is_asked=True), sock=open_socket))[1]
             return (await loop.create_connection(protocol, address.host.name, address.host.port))[1]
@@ -458,6 +469,6 @@ class EngineConnections:
             self._sweep = asyncio.get_running_loop().call_later(_KEPT_S, self._close_idle)
 
     def _close_dialed(self) -> None:
-        for dialed_socket in self._dialed.values():
+        for dialed_socket in self._sockets.values():
             dialed_socket.close()
-        self._dialed.clear()
+        self._sockets.clear()

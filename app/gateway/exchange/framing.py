@@ -99,18 +99,18 @@ def body_of(head: AnswerHead) -> Body:
 class CountedBody:
     """A body of as many bytes as its head says."""
 
-    __slots__ = ("_left", "is_over", "surplus")
+    __slots__ = ("_remaining_bytes", "is_over", "surplus")
     is_between_chunks = False
 
     def __init__(self, length: int) -> None:
-        self._left, self.is_over, self.surplus = length, length == 0, b""
+        self._remaining_bytes, self.is_over, self.surplus = length, length == 0, b""
 
     def feed(self, data: bytes) -> bytes:
         """Return the payload in some bytes."""
-        if len(data) > self._left:
-            data, self.surplus = data[: self._left], data[self._left :]
-        self._left -= len(data)
-        self.is_over = not self._left
+        if len(data) > self._remaining_bytes:
+            data, self.surplus = data[: self._remaining_bytes], data[self._remaining_bytes :]
+        self._remaining_bytes -= len(data)
+        self.is_over = not self._remaining_bytes
         return data
 
     def ends_with_connection(self) -> bool:
@@ -139,11 +139,11 @@ class BodyUntilClose:
 class ChunkedBody:
     """A body in chunks, each with its size before it."""
 
-    __slots__ = ("_in_trailers", "_left", "_rest", "is_between_chunks", "is_over", "surplus")
+    __slots__ = ("_in_trailers", "_remaining_bytes", "_rest", "is_between_chunks", "is_over", "surplus")
 
     def __init__(self) -> None:
         self.is_over, self.surplus, self.is_between_chunks = False, b"", True
-        self._left = 0
+        self._remaining_bytes = 0
         """Bytes still to come of the chunk being read, its line end included."""
         self._rest = b""
         """A size line, or a trailer, of which the end is still to come."""
@@ -157,7 +157,7 @@ class ChunkedBody:
             data, self._rest = self._rest + data, b""
         at, payload = 0, list[bytes]()
         while at < len(data) and not self.is_over:
-            if self._left:
+            if self._remaining_bytes:
                 at = self._take_chunk(data, at, payload)
                 continue
             end = data.find(_END_OF_LINE, at)
@@ -168,12 +168,12 @@ class ChunkedBody:
             if self._in_trailers:
                 self.is_over = not line
             elif size := _chunk_size(line):
-                self._left = size + 2
+                self._remaining_bytes = size + 2
             else:
                 self._in_trailers = True
         else:
             self.surplus = data[at:]
-        self.is_between_chunks = not (self._left or self._rest or self._in_trailers)
+        self.is_between_chunks = not (self._remaining_bytes or self._rest or self._in_trailers)
         return payload[0] if len(payload) == 1 else b"".join(payload)
 
     def ends_with_connection(self) -> bool:
@@ -182,14 +182,14 @@ class ChunkedBody:
 
     def _take_chunk(self, data: bytes, at: int, payload: list[bytes]) -> int:
         """Move on in a chunk; the last two bytes of `_left` are its line end."""
-        end = min(at + self._left, len(data))
-        text = min(end, at + max(0, self._left - 2))
+        end = min(at + self._remaining_bytes, len(data))
+        text = min(end, at + max(0, self._remaining_bytes - 2))
         if text > at:
             payload.append(data[at:text])
-        line_end = _END_OF_LINE[2 - self._left :] if self._left < 2 else _END_OF_LINE  # noqa: PLR2004 -- bytes of it
+        line_end = _END_OF_LINE[2 - self._remaining_bytes :] if self._remaining_bytes < 2 else _END_OF_LINE  # noqa: PLR2004 -- bytes of it
         if not line_end.startswith(data[text:end]):
             raise ValueError("a chunk longer than its size")
-        self._left -= end - at
+        self._remaining_bytes -= end - at
         return end
 
     def _keep_rest(self, rest: bytes) -> None:

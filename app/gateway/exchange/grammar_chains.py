@@ -40,16 +40,16 @@ class ChainReader:
     """Measures the chains of the grammars and patterns of one request, and looks at `most_tokens` of all together."""
 
     def __init__(self, most_tokens: int) -> None:
-        self._left = most_tokens
+        self._remaining_tokens = most_tokens
 
     def longest_chain(self, text: str, *, has_rules: bool = True) -> int:
         """Return the length of the longest chain. `has_rules`: words are names of rules, and not letters.
 
         Raises TooManyTokensError.
         """
-        tokens = list(islice(_TOKEN.finditer(text), self._left + 1))
-        self._left -= len(tokens)
-        if self._left < 0:
+        tokens = list(islice(_TOKEN.finditer(text), self._remaining_tokens + 1))
+        self._remaining_tokens -= len(tokens)
+        if self._remaining_tokens < 0:
             raise TooManyTokensError
         return _Reader(has_rules=has_rules).read_all(tokens)
 

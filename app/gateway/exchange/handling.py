@@ -125,10 +125,10 @@ async def answer_request(request: web.Request, route: str, understand: Understan
 
 
 async def _take_detour(
-    detour: "Callable[[], Awaitable[RequestJob]]", others: "Fallback | None", observed: Observation, why: str
+    detour: "Callable[[], Awaitable[RequestJob]]", others: "Fallback | None", observation: Observation, why: str
 ) -> RequestJob:
     """Return the same request by the other route, which may go to another machine as well."""
-    observed.note_event("detour", why=why)
+    observation.note_event("detour", why=why)
     job = await detour()
     if others is not None:
         others.follow_detour(job)
@@ -137,7 +137,7 @@ async def _take_detour(
 
 def find_fallback(
     services: Services,
-    observed: Observation,
+    observation: Observation,
     job: RequestJob,
     plan_again: Callable[[], Awaitable[RequestJob]] | None = None,
 ) -> "Fallback | None":
@@ -146,7 +146,7 @@ def find_fallback(
     Without `plan_again` only a fleet is asked again.
     """
     if _is_fleet(job.upstream) or (plan_again is not None and services.machine_routes.has_models):
-        return Fallback(services.machine_routes, observed, job, plan_again)
+        return Fallback(services.machine_routes, observation, job, plan_again)
     return None
 
 
@@ -164,34 +164,34 @@ class Fallback:
     def __init__(
         self,
         routes: MachineRoutes,
-        observed: Observation,
+        observation: Observation,
         job: RequestJob,
         plan_again: Callable[[], Awaitable[RequestJob]] | None,
     ) -> None:
-        self._routes, self._observed, self._job, self._plan_again = routes, observed, job, plan_again
-        self._lost: set[str] = set()
+        self._routes, self._observation, self._job, self._plan_again = routes, observation, job, plan_again
+        self._lost_models: set[str] = set()
         self._lost_jobs: list[RequestJob] = []
         self._error: EngineFailed | None = None
         self._other: RequestJob | None = None
-        self._repeated: set[int | None] = set()
+        self._repeated_jobs: set[int | None] = set()
         """Which answers a fleet's router was asked for once more."""
 
-    async def has_other(self, lost: UpstreamRequest, error: RoundhouseError) -> bool:
+    async def has_other(self, failed_request: UpstreamRequest, error: RoundhouseError) -> bool:
         """Tell whether somebody else may be asked instead."""
-        return isinstance(error, EngineFailed) and await self.find_job(lost, error) is not None
+        return isinstance(error, EngineFailed) and await self.find_job(failed_request, error) is not None
 
-    async def find_other(self, lost: UpstreamRequest, error: EngineFailed) -> ReplacementRequest | None:
+    async def find_other(self, failed_request: UpstreamRequest, error: EngineFailed) -> ReplacementRequest | None:
         """Return what is to be asked instead, for an answer that is translated."""
-        number, job = self._job.find_number(lost), await self.find_job(lost, error)
-        if job is None or _is_fleet(lost):
-            return None if job is None else ReplacementRequest(lost)
+        number, job = self._job.find_number(failed_request), await self.find_job(failed_request, error)
+        if job is None or _is_fleet(failed_request):
+            return None if job is None else ReplacementRequest(failed_request)
         if job.answer is None:
             if job.detour is None:
                 return None
             self._job = job = await job.detour()
         other = job.replace_request(number or 0)
-        self._observed.note_model(self._observed.route, other.upstream.load.source.name)
-        self._observed.request_body = other.upstream.body
+        self._observation.note_model(self._observation.route, other.upstream.load.source.name)
+        self._observation.request_body = other.upstream.body
         return other
 
     def find_current(self, request: UpstreamRequest) -> UpstreamRequest:
@@ -204,37 +204,37 @@ class Fallback:
         """Take what the same request became, where it goes another way to the same engine."""
         self._job = job
 
-    async def find_job(self, lost: UpstreamRequest, error: EngineFailed) -> RequestJob | None:
+    async def find_job(self, failed_request: UpstreamRequest, error: EngineFailed) -> RequestJob | None:
         """Return what answers instead; the same for the same error."""
         if error is not self._error:
-            self._error, self._other = error, await self._find_now(lost, error)
+            self._error, self._other = error, await self._find_now(failed_request, error)
             if self._other is not None:
                 if self._other is not self._job:
                     self._lost_jobs.append(self._job)
                 self._job = self._other
-                self._observed.note_event("fallback", lost=lost.load.source.name, code=error.code)
+                self._observation.note_event("fallback", lost=failed_request.load.source.name, code=error.code)
         return self._other
 
-    async def _find_now(self, lost: UpstreamRequest, error: EngineFailed) -> RequestJob | None:
+    async def _find_now(self, failed_request: UpstreamRequest, error: EngineFailed) -> RequestJob | None:
         if error.code not in _LOST:
             return None
-        if _is_fleet(lost):
-            number = self._job.find_number(lost)
-            may_repeat = number not in self._repeated
-            self._repeated.add(number)
+        if _is_fleet(failed_request):
+            number = self._job.find_number(failed_request)
+            may_repeat = number not in self._repeated_jobs
+            self._repeated_jobs.add(number)
             return self._job if may_repeat else None
-        name = lost.load.source.name
-        plan_again = None if self._job.find_number(lost) is None else self._plan_again
+        name = failed_request.load.source.name
+        plan_again = None if self._job.find_number(failed_request) is None else self._plan_again
         if plan_again is None or not self._routes.note_loss(name):
             return None
-        self._lost.add(name)
+        self._lost_models.add(name)
         try:
             job = await plan_again()
         except RoundhouseError as reason:
             log.info("No other machine can be asked: %s", reason, extra={"model": name})
             return None
-        is_tried = job.upstream.load.source.name in self._lost  # the person named that machine, or all were tried
-        return None if is_tried else job
+        is_lost = job.upstream.load.source.name in self._lost_models  # the person named it, or all were tried
+        return None if is_lost else job
 
 
 def _is_fleet(upstream: UpstreamRequest) -> bool:

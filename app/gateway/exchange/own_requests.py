@@ -14,7 +14,7 @@ class OwnRequests:
 
     def __init__(self, services: Services, engines: EngineAccess) -> None:
         self._services, self._engines = services, engines
-        self._observers = Observers((services.metrics, services.measuring))
+        self._observers = Observers((services.metrics, services.speed_measurements))
 
     async def fetch(self, target: ResolvedModel, route: Route, body: bytes) -> bytes:
         """Return the answer to a request. Raises RoundhouseError."""

@@ -136,14 +136,14 @@ async def _pass_stream(
 
 
 async def _end_broken(
-    client: ClientStream, form: AnswerForm, observed: Observation, error: RoundhouseError, *, has_begun: bool
+    client: ClientStream, form: AnswerForm, observation: Observation, error: RoundhouseError, *, has_begun: bool
 ) -> web.StreamResponse:
     """End a stream that cannot go on. Raises the engine's error where nothing of it was sent."""
     if not has_begun and isinstance(error, EngineFailed):
         raise error
-    observed.note_stream_failure(str(error), error.code)
+    observation.note_stream_failure(str(error), error.code)
     # What was sent may end in the middle of an event; the empty line ends that one first.
-    return await client.close((b"" if observed.tail.endswith(b"\n\n") else b"\n\n") + form.in_band(error))
+    return await client.close((b"" if observation.tail.endswith(b"\n\n") else b"\n\n") + form.in_band(error))
 
 
 class _LateBeginning:
@@ -151,7 +151,7 @@ class _LateBeginning:
 
     def __init__(self, client: ClientStream, take: Take) -> None:
         self._client, self._take = client, take
-        self._held: list[bytes] = []
+        self._held_pieces: list[bytes] = []
         self.is_held = True
         """Whether the client was sent nothing of it."""
         self.has_content = False
@@ -163,8 +163,8 @@ class _LateBeginning:
             return self._take(piece)
         if is_sign_of_life(piece):
             return ReadFlow.MORE
-        self._held.append(piece)
-        self.has_content = self.has_content or has_content(piece) or sum(map(len, self._held)) > _MOST_HELD
+        self._held_pieces.append(piece)
+        self.has_content = self.has_content or has_content(piece) or sum(map(len, self._held_pieces)) > _MOST_HELD
         return ReadFlow.PAUSE if self.has_content else ReadFlow.MORE
 
     async def release(self) -> None:
@@ -172,7 +172,7 @@ class _LateBeginning:
         if self.is_held:
             self.is_held = False
             await self._client.send_head()
-            self._take(b"".join(self._held))
+            self._take(b"".join(self._held_pieces))
 
     async def drain(self) -> None:
         """Wait until there is room for more."""

@@ -84,7 +84,7 @@ async def token_counter(
     Raises BadRequest if the model does not write, or what `plan_fallbacks` does.
     """
     target = await with_probes(
-        services.library, services.shared, services.events, target, Route.TOKENIZE, Route.APPLY_TEMPLATE
+        services.library, services.shared_work, services.events, target, Route.TOKENIZE, Route.APPLY_TEMPLATE
     )
     model, routes = target.model, routes_of(services.adapters, services.library, target.load.engine, target.model)
     path = engine_path(services.adapters, services.library, target.load.engine, model, Route.CHAT)

@@ -177,21 +177,21 @@ async def _translate_once(
     async with EngineAnswer(engines, upstream, observation) as answer:
         if answer.is_refusal:
             raise _refusal_error(answer, await answer.read())
-        started = AnswerStarted(load_s=answer.lease.load_s, context=answer.lease.context)
+        start = AnswerStarted(load_s=answer.lease.load_s, context=answer.lease.context)
         reading_options = upstream.plan.reading if upstream.plan is not None else None
         events = _EventPipe(receiver, observation, reading_options)
         if engines.others is None:
             await receiver.open()
-            receiver.take_events([started])
+            receiver.take_events([start])
         else:
-            events.hold_until_content(started)
+            events.hold_until_content(start)
         error: RoundhouseError | None = None
         try:
             await answer.hand_on(events.feed, receiver.drain if engines.others is None else events.drain)
             if events.finish() is None:
                 error = await answer.why_broken()
-        except RoundhouseError as broken:
-            error = broken
+        except RoundhouseError as stream_error:
+            error = stream_error
         if isinstance(error, EngineFailed) and not events.has_content:
             raise error
         if engines.others is not None:
@@ -206,65 +206,65 @@ async def _translate_once(
         return _with_timings(end, observation, answer.lease)
 
 
-def _note_failed_end(end: AnswerFailed, answer: EngineAnswer, observed: Observation) -> None:
+def _note_failed_end(end: AnswerFailed, answer: EngineAnswer, observation: Observation) -> None:
     """Note why an answer failed, unless it is put right next."""
     is_unparsed, plan = end.error.code == UNPARSED, answer.request.plan
     if is_unparsed:
         answer.note_unreadable()
     if not is_unparsed or plan is None or plan.repairs is None:
-        observed.note_stream_failure(end.error.sentence, end.error.code)
+        observation.note_stream_failure(end.error.sentence, end.error.code)
 
 
 class _EventPipe:
     """Reads an engine's stream, and what a model wrote in it where the engine does not."""
 
-    __slots__ = ("_bound", "_held", "_observed", "_reader", "_receiver", "_splitter", "_written", "end")
+    __slots__ = ("_held_events", "_line_limit", "_observation", "_reader", "_receiver", "_splitter", "_texts", "end")
 
     def __init__(
         self, receiver: EventReceiver, observation: Observation, reading_options: ReadingOptions | None
     ) -> None:
-        self._receiver, self._observed = receiver, observation
-        self._bound, self._reader = LineLimit(), StreamReader()
+        self._receiver, self._observation = receiver, observation
+        self._line_limit, self._reader = LineLimit(), StreamReader()
         self._splitter = None if reading_options is None else AnswerReader(reading_options)
-        self._written: list[str] = []
-        self._held: list[Event] | None = None
+        self._texts: list[str] = []
+        self._held_events: list[Event] | None = None
         """What waits until the receiver is open; None once it is."""
         self.end: End | None = None
 
     @property
     def has_content(self) -> bool:
         """Whether anything came that a client can read."""
-        return self._held is None or len(self._held) > 1
+        return self._held_events is None or len(self._held_events) > 1
 
-    def hold_until_content(self, started: AnswerStarted) -> None:
+    def hold_until_content(self, start: AnswerStarted) -> None:
         """Open the receiver with the first content: until then somebody else may answer in the engine's place."""
-        self._held = [started]
+        self._held_events = [start]
 
     async def release(self) -> None:
         """Open the receiver, unless it is open, and hand on what waits."""
-        if self._held is None:
+        if self._held_events is None:
             return
-        held, self._held = self._held, None
+        held_events, self._held_events = self._held_events, None
         await self._receiver.open()
-        if self._receiver.take_events(held) is ReadFlow.PAUSE:
+        if self._receiver.take_events(held_events) is ReadFlow.PAUSE:
             await self._receiver.drain()
 
     async def drain(self) -> None:
         """Wait until there is room for more."""
-        await (self._receiver.drain() if self._held is None else self.release())
+        await (self._receiver.drain() if self._held_events is None else self.release())
 
     @property
     def text(self) -> str:
         """All the text that the model wrote, marks and reasoning with it, where it is read here."""
-        return "".join(self._written)
+        return "".join(self._texts)
 
     def feed(self, piece: bytes) -> ReadFlow:
         """Take a piece of the stream. An answer may be ended here before the engine ends it."""
-        if self._bound.is_open or not piece.endswith(b"\n"):
-            self._bound.check_piece(piece)
+        if self._line_limit.is_open or not piece.endswith(b"\n"):
+            self._line_limit.check_piece(piece)
         flow = self._pass_events(self._reader.feed(piece))
-        if self._held is None or len(self._held) > 1:  # signs of life are none of its first token
-            self._observed.note_piece(
+        if self._held_events is None or len(self._held_events) > 1:  # signs of life are none of its first token
+            self._observation.note_piece(
                 piece
             )  # after it was sent on: who is told of the first piece keeps no client waiting
         return flow if self.end is None else ReadFlow.END
@@ -277,13 +277,13 @@ class _EventPipe:
 
     def _pass_events(self, events: list[Event]) -> ReadFlow:
         if self._splitter is not None and events:
-            self._written += [event.text for event in events if isinstance(event, TextDelta)]
+            self._texts += [event.text for event in events if isinstance(event, TextDelta)]
             events = self._splitter.take_events(events)
         if events and isinstance(events[-1], AnswerFinished | AnswerFailed):
             self.end = events.pop()  # type: ignore[assignment] # as was just seen
-        if self._held is not None:
+        if self._held_events is not None:
             content = [event for event in events if not isinstance(event, PromptProgress)]
-            self._held += content
+            self._held_events += content
             return ReadFlow.PAUSE if content else ReadFlow.MORE
         return self._receiver.take_events(events) if events else ReadFlow.MORE
 
@@ -363,26 +363,26 @@ class StreamCourse(msgspec.Struct, frozen=True, kw_only=True):
 class _EncodingReceiver:
     """Writes events to a client as a dialect has them."""
 
-    __slots__ = ("_client", "_encoder", "_owes_beginning", "_pending", "drain", "keep_alive")
+    __slots__ = ("_client", "_encoder", "_owes_beginning", "_pending_bytes", "drain", "keep_alive")
 
     def __init__(self, client: ClientStream, encoder: EventEncoder, *, is_first: bool) -> None:
         self._client, self._encoder = client, encoder
         self._owes_beginning = not is_first  # of the first part it comes with the head
         self.drain, self.keep_alive = client.drain, client.keep_alive
-        self._pending = b""
+        self._pending_bytes = b""
 
     async def open(self) -> None:
         await self._client.send_head()
         if self._owes_beginning:
             self._client.write(self._encoder.begin())
-        if self._pending:
-            self._client.write(self._pending)
-            self._pending = b""
+        if self._pending_bytes:
+            self._client.write(self._pending_bytes)
+            self._pending_bytes = b""
 
     def write_between(self, data: bytes) -> ReadFlow:
         if self._client.is_open:
             return self._client.write(data)
-        self._pending += data
+        self._pending_bytes += data
         return ReadFlow.MORE
 
     def take_events(self, events: Sequence[Event]) -> ReadFlow:

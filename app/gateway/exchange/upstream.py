@@ -62,7 +62,7 @@ class StuckChecks:
     """The checks that are under way, at most one for each engine process. Belongs to the event loop's thread."""
 
     def __init__(self) -> None:
-        self.running: dict[str, ConnectionProgress] = {}
+        self.progress_by_url: dict[str, ConnectionProgress] = {}
         """By base URL."""
         self._background = Background()
         self._is_closed = False
@@ -73,9 +73,9 @@ class StuckChecks:
     def begin_check(self, supervisor: Supervisor, connections: EngineConnections, lease: Lease) -> None:
         """Look at the engine of a request, unless that is being done. Returns at once."""
         url = lease.base_url
-        if self._is_closed or url in self.running or not address_of(url).is_ours:
+        if self._is_closed or url in self.progress_by_url or not address_of(url).is_ours:
             return
-        progress = self.running[url] = ConnectionProgress(connections.open_to(address_of(url)))
+        progress = self.progress_by_url[url] = ConnectionProgress(connections.open_to(address_of(url)))
         self._background.spawn(self._check_engine(supervisor, lease, progress))
 
     def watch_answer(self, answer: "EngineAnswer") -> None:
@@ -102,11 +102,11 @@ class StuckChecks:
     def list_silent(self, model: str, since: float) -> list[Observation]:
         """Return the answers of a model of which nothing has come since then (`time.perf_counter()`)."""
         answers = (*self._new_answers, *self._lasting_answers)
-        return [answer.observed for answer in answers if answer.lease.model == model and answer.last_at < since]
+        return [answer.observation for answer in answers if answer.lease.model == model and answer.last_at < since]
 
     def note_progress(self, lease: Lease) -> None:
         """Note that an engine has begun an answer."""
-        if (progress := self.running.get(lease.base_url)) is not None:
+        if (progress := self.progress_by_url.get(lease.base_url)) is not None:
             progress.made.set()
 
     async def close(self) -> None:
@@ -126,7 +126,7 @@ class StuckChecks:
             probe.cancel()
             made_task.cancel()
             progress.stop_watching()
-            del self.running[lease.base_url]
+            del self.progress_by_url[lease.base_url]
         if is_stuck:
             supervisor.report_stuck(lease)
 
@@ -152,10 +152,10 @@ _CONTROLS = dict.fromkeys(range(32))
 class OtherMachines(Protocol):
     """Where a request may go whose machine went away before anything of an answer was sent to the client."""
 
-    async def has_other(self, lost: "UpstreamRequest", error: RoundhouseError) -> bool:
+    async def has_other(self, failed_request: "UpstreamRequest", error: RoundhouseError) -> bool:
         """Tell whether somebody else may be asked instead."""
 
-    async def find_other(self, lost: "UpstreamRequest", error: EngineFailed) -> "ReplacementRequest | None":
+    async def find_other(self, failed_request: "UpstreamRequest", error: EngineFailed) -> "ReplacementRequest | None":
         """Return what is to be asked instead, for an answer that is translated."""
 
     def find_current(self, request: "UpstreamRequest") -> "UpstreamRequest":
@@ -298,12 +298,12 @@ class EngineAnswer:
     """
 
     __slots__ = (
-        *("content_type", "head", "is_refusal", "lease", "observed", "request", "_connection", "_engines"),
+        *("content_type", "head", "is_refusal", "lease", "observation", "request", "_connection", "_engines"),
         *("_limit", "_refusal", "_turn"),
     )
 
     def __init__(self, engines: EngineAccess, request: UpstreamRequest, observation: Observation) -> None:
-        self._engines, self.request, self.observed = engines, request, observation
+        self._engines, self.request, self.observation = engines, request, observation
         self._limit: int | None = None
         """Tokens that the answer may have at most, once the engine refused what was asked for."""
         self._turn: PromptTurn | None = None
@@ -328,7 +328,7 @@ class EngineAnswer:
         if not loss.may_repeat:
             raise broke_off_error(loss.cause) from loss
         log.info("Repeating a request whose engine had gone", extra={"model": self.request.model})
-        self.observed.note_event("repeat", why="the engine had gone")
+        self.observation.note_event("repeat", why="the engine had gone")
         try:
             await self._open_connection()
         except EngineLostError as again:
@@ -341,7 +341,7 @@ class EngineAnswer:
             if limit is None:
                 return
             log.info("Asking for an answer of at most %d tokens", limit, extra={"model": self.request.model})
-            self.observed.note_event("repeat", why="the limit did not fit", limit=limit)
+            self.observation.note_event("repeat", why="the limit did not fit", limit=limit)
             self._close_connection()
             self._limit, self._refusal = limit, None
             try:
@@ -365,14 +365,14 @@ class EngineAnswer:
         self._engines.stuck_checks.leave_answer(self)
         self._connection.close()
         if self._turn is not None and self._engines.warm is not None:
-            self._engines.warm.end_turn(self._turn, self.observed)
+            self._engines.warm.end_turn(self._turn, self.observation)
             self._turn = None
         self._engines.supervisor.release_lease(self.lease)
 
     async def __aexit__(self, kind: object, *_error: object) -> None:
         is_cut_short = kind is asyncio.CancelledError and not self._connection.is_over
         self._close_connection()
-        if is_cut_short or self.observed.is_stopped:
+        if is_cut_short or self.observation.is_stopped:
             self.check_engine()
 
     async def read(self) -> bytes:
@@ -405,7 +405,7 @@ class EngineAnswer:
     @property
     def last_at(self) -> float:
         """When something of it came last, or when its engine was to be had."""
-        return max(self.observed.last_at, self.observed.leased_at or 0.0)
+        return max(self.observation.last_at, self.observation.leased_at or 0.0)
 
     def note_unreadable(self) -> None:
         """Note that the engine could not read what its model wrote."""
@@ -413,7 +413,7 @@ class EngineAnswer:
 
     async def why_broken(self) -> RoundhouseError:
         """Return why an answer broke off: somebody stopped it, the engine ended, or nobody knows."""
-        return RequestStopped() if self.observed.is_stopped else broke_off_error(await self.lease.wait_for_verdict())
+        return RequestStopped() if self.observation.is_stopped else broke_off_error(await self.lease.wait_for_verdict())
 
     async def _open_connection(self) -> None:
         engines = self._engines
@@ -421,17 +421,17 @@ class EngineAnswer:
         self.lease = lease = supervisor.lease_at_once(load, terms) or await supervisor.acquire_lease(load, terms)
         connection = None
         try:
-            self.observed.note_lease(lease)
+            self.observation.note_lease(lease)
             head, body = await self._write_request()
             address = address_of(lease.base_url)
             connection = engines.connections.take_idle(address)
             if connection is None:
                 at_once = head + body if len(body) <= SENT_AT_ONCE else b""
                 connection = await engines.connections.connect(address, at_once)
-            self.observed.note_connection(connection)
+            self.observation.note_connection(connection)
             engines.stuck_checks.watch_answer(self)
             self.head = answer = await connection.send_request(head, body)
-            if engines.stuck_checks.running:
+            if engines.stuck_checks.progress_by_url:
                 engines.stuck_checks.note_progress(lease)
             if answer.status in _REDIRECTS:
                 _refuse_redirect()
@@ -467,21 +467,21 @@ class EngineAnswer:
             changes["model"] = lease.served_name
         skips_cache = False
         if descriptor.cache_field and lease.slot:
-            model, key_id = request.load.source.name, self.observed.key_id
+            model, key_id = request.load.source.name, self.observation.key_id
             skips_cache = self._engines.prompt_caches.must_skip(model, lease.run, key_id)
             if skips_cache:
                 if request.drops_cache_field:
                     raise CacheFieldDroppedError
                 changes[descriptor.cache_field] = False
         if lease.states is not None and lease.slot and self._engines.warm is not None:
-            self._turn = await self._engines.warm.begin_turn(lease, body, self.observed, skips_cache=skips_cache)
+            self._turn = await self._engines.warm.begin_turn(lease, body, self.observation, skips_cache=skips_cache)
         if self._limit is not None:
             changes |= limit_changes(body, self._limit)
         if changes:
             body = await call_off_loop(body, with_fields, body, changes)
         # Engine and gateway agree on what the engine would do anyway.
         closes = descriptor.closes_after_stream and (len(body) > _SEARCHED_BYTES or _STREAM in body)
-        trace = self.observed.trace
+        trace = self.observation.trace
         headers = request.headers if trace is None else request.headers + trace.begin_call(lease.base_url)
         return _request_head(
             lease,
@@ -493,7 +493,7 @@ class EngineAnswer:
 
     async def _classify_loss(self, error: OSError) -> EngineLostError | RequestStopped:
         """Return what became of a request whose connection broke before it was answered, or was not to be had."""
-        if self.observed.is_stopped:
+        if self.observation.is_stopped:
             return RequestStopped()
         was_connected = isinstance(error, EngineDisconnected)
         cause, remote = await self.lease.wait_for_verdict(timeout_s=_DEATH_SEEN_S), self.request.load.source.remote

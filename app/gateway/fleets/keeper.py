@@ -61,14 +61,14 @@ class FleetKeeper:
         self._engines = LocalEngines(services, self._background, self.note_change)
         self._health = HealthWatch(services.supervisor)
         self._lock = asyncio.Lock()
-        self._draining: dict[str, asyncio.Task[None]] = {}
-        self._resting: set[str] = set()
+        self._drain_tasks: dict[str, asyncio.Task[None]] = {}
+        self._resting_seats: set[str] = set()
         """Seats that a change of the engines has taken out for a while."""
-        self._rolling: dict[str, str] = {}
+        self._rolling_notes: dict[str, str] = {}
         self._rolls: dict[str, asyncio.Task[None]] = {}
         self._workers: dict[str, list[RouterWorker]] = {}
         self._looks: dict[str, asyncio.Task[None]] = {}
-        self._lost: dict[str, LostReplicas] = {}
+        self._lost_replicas: dict[str, LostReplicas] = {}
 
     async def close(self) -> None:
         """Watch and change no more."""
@@ -186,12 +186,12 @@ class FleetKeeper:
                     replica, problem=replica.problem or self._health.problem_of(fleet.name, member)
                 ),
                 seat,
-                is_draining=seat in self._draining or seat in self._resting,
+                is_draining=seat in self._drain_tasks or seat in self._resting_seats,
             )
             for replica, member in zip(description.replicas, fleet.all_members, strict=True)
             for seat in [seat_name(fleet.name, member.name)]
         ]
-        return msgspec.structs.replace(description, replicas=replicas, rolling=self._rolling.get(fleet.name, ""))
+        return msgspec.structs.replace(description, replicas=replicas, rolling=self._rolling_notes.get(fleet.name, ""))
 
     # The watch
 
@@ -222,7 +222,7 @@ class FleetKeeper:
         fleets = await self._read_fleets()
         for fleet in fleets:
             if not fleet.is_stopped:
-                self._engines.start_missing(fleet, but=self._resting)
+                self._engines.start_missing(fleet, but=self._resting_seats)
                 self._look_at(fleet)
                 out = [member.url for member in fleet.all_members if self._is_lost(fleet.name, member)]
                 await self._tell_router(fleet)
@@ -233,7 +233,7 @@ class FleetKeeper:
         """Look at each replica, unless the last look at it still waits for an answer."""
         for member in fleet.all_members:
             seat = seat_name(fleet.name, member.name)
-            if seat not in self._looks and seat not in self._resting and not member.is_drained:
+            if seat not in self._looks and seat not in self._resting_seats and not member.is_drained:
                 self._looks[seat] = task = self._background.spawn(self._look(fleet, member))
                 task.add_done_callback(partial(self._forget_look, seat))
 
@@ -269,9 +269,9 @@ class FleetKeeper:
     def _give_back(self, fleet: Attachment, out: Sequence[str]) -> None:
         """Have others answer what waits at replicas elsewhere that the router has been told to leave alone."""
         loads = {worker.url: worker.load for worker in self._workers.get(fleet.name, ())}
-        lost = self._lost.setdefault(fleet.name, LostReplicas(fleet.name, self._list_silent))
-        lost.put_lost({url: loads.get(url) for url in out})
-        if count := lost.give_back(is_none_left=not self._list_working(fleet)):
+        lost_replicas = self._lost_replicas.setdefault(fleet.name, LostReplicas(fleet.name, self._list_silent))
+        lost_replicas.put_lost({url: loads.get(url) for url in out})
+        if count := lost_replicas.give_back(is_none_left=not self._list_working(fleet)):
             log.info("%d requests waited at replicas that answer nothing any more", count, extra={"model": fleet.name})
 
     def _list_working(self, fleet: Attachment) -> list[str]:
@@ -279,7 +279,7 @@ class FleetKeeper:
 
     def _works(self, fleet: str, member: ReplicaRecord) -> bool:
         seat = seat_name(fleet, member.name)
-        if member.is_drained or seat in self._resting or self._health.problem_of(fleet, member):
+        if member.is_drained or seat in self._resting_seats or self._health.problem_of(fleet, member):
             return False
         return not member.weights or self._engines.is_ready(seat)
 
@@ -378,8 +378,8 @@ class FleetKeeper:
 
     def _spawn_draining(self, fleet: Attachment, member: ReplicaRecord) -> None:
         seat = seat_name(fleet.name, member.name)
-        self._draining[seat] = task = self._background.spawn(self._finish_draining(fleet, member))
-        task.add_done_callback(lambda _: self._draining.pop(seat, None))
+        self._drain_tasks[seat] = task = self._background.spawn(self._finish_draining(fleet, member))
+        task.add_done_callback(lambda _: self._drain_tasks.pop(seat, None))
         task.add_done_callback(lambda _: self.note_change())
 
     async def _finish_draining(self, fleet: Attachment, member: ReplicaRecord) -> None:
@@ -401,20 +401,20 @@ class FleetKeeper:
 
     async def _roll(self, name: str, members: Sequence[ReplicaRecord], weights: str) -> None:
         for number, member in enumerate(members, start=1):
-            self._rolling[name] = f"Replica {member.name} is started anew ({number} of {len(members)})."
+            self._rolling_notes[name] = f"Replica {member.name} is started anew ({number} of {len(members)})."
             self.note_change()
             problem = await self._roll_member(name, member, weights)
             if problem:
-                self._rolling[name] = f"The change ended at replica {member.name}: {problem}"
+                self._rolling_notes[name] = f"The change ended at replica {member.name}: {problem}"
                 self.note_change()
                 return
-        self._rolling.pop(name, None)
+        self._rolling_notes.pop(name, None)
         self.note_change()
 
     async def _roll_member(self, name: str, member: ReplicaRecord, weights: str) -> str:
         """Start one engine anew; with its former weights where the others fail. Return why, or nothing."""
         seat = seat_name(name, member.name)
-        self._resting.add(seat)
+        self._resting_seats.add(seat)
         try:
             fleet = await self._find(name)
             await self._tell_router(fleet)
@@ -428,7 +428,7 @@ class FleetKeeper:
         except RoundhouseError as error:
             problem = error.body.sentence
         finally:
-            self._resting.discard(seat)
+            self._resting_seats.discard(seat)
         await self._settle(await self._find(name))
         await self._wait_until_listed(name, member)
         return problem
@@ -449,7 +449,7 @@ class FleetKeeper:
 
     async def _settle(self, fleet: Attachment) -> None:
         """Have the engines started and the router told, without waiting for the next look."""
-        self._engines.start_missing(fleet, but=self._resting)
+        self._engines.start_missing(fleet, but=self._resting_seats)
         await self._tell_router(fleet)
         self.note_change()
 

@@ -31,7 +31,7 @@ async def ask_replicas(replicas: Sequence[str], key: str, served_as: str) -> End
 
 def read_weights(services: Services, model: ModelInfo, local: LocalReplica) -> EndpointKnowledge:
     """Return what a model's files say, for replicas that are engines of this computer."""
-    own = services.tuning.settings_of(model.runs_as)
+    own = services.model_settings.settings_of(model.runs_as)
     return EndpointKnowledge(
         cards={capability: capability in model.capabilities for capability in Capability},
         context=choose_context(services.settings, model, LoadOptions(context=local.context), own),

@@ -36,7 +36,7 @@ class LocalEngines:
     """The engines. Belongs to the event loop; `changed` is called when one stands otherwise."""
 
     def __init__(self, services: Services, background: Background, on_change: Callable[[], None]) -> None:
-        self._services, self._background, self._changed = services, background, on_change
+        self._services, self._background, self._on_change = services, background, on_change
         self._loads: dict[str, asyncio.Task[str]] = {}
         self._attempts: dict[str, _Attempts] = {}
         self._strangers: set[str] = set()
@@ -79,7 +79,7 @@ class LocalEngines:
         else:
             self._attempts.pop(seat, None)
             attempts.problem = ""
-        self._changed()
+        self._on_change()
         return attempts.problem
 
     async def _at_free_port(self, fleet: Attachment, member: ReplicaRecord) -> ReplicaRecord:
@@ -103,7 +103,7 @@ class LocalEngines:
             load.cancel()
         self._attempts.pop(seat, None)
         await self._services.supervisor.unload_model(seat)
-        self._changed()
+        self._on_change()
 
     def end_strangers(self, fleets: Sequence[Attachment]) -> None:
         """End the engines of replicas and fleets that are there no more."""

@@ -36,35 +36,35 @@ class LostReplicas:
 
     def __init__(self, fleet: str, list_silent: ListSilent, clock: Callable[[], float] = time.perf_counter) -> None:
         self._fleet, self._list_silent, self._clock = fleet, list_silent, clock
-        self._lost: dict[str, _LostReplica] = {}
+        self._replicas: dict[str, _LostReplica] = {}
 
     def put_lost(self, loads: Mapping[str, int | None]) -> None:
         """Take the addresses of all replicas that are out now, and what the router had with each."""
-        for url in self._lost.keys() - loads.keys():
-            del self._lost[url]
+        for url in self._replicas.keys() - loads.keys():
+            del self._replicas[url]
         for url, load in loads.items():
-            if url not in self._lost:
-                self._lost[url] = _LostReplica(since=self._clock(), requests=load)
+            if url not in self._replicas:
+                self._replicas[url] = _LostReplica(since=self._clock(), requests=load)
 
     def give_back(self, *, is_none_left: bool) -> int:
         """End the connections of requests that wait there, as far as that is known, and return how many."""
         if is_none_left:
-            return sum(self._end_silent(url, self._clock() - NONE_S) for url in list(self._lost)[:1])
-        return sum(self._give_back_from(url, lost) for url, lost in self._lost.items())
+            return sum(self._end_silent(url, self._clock() - NONE_S) for url in list(self._replicas)[:1])
+        return sum(self._give_back_from(url, replica) for url, replica in self._replicas.items())
 
-    def _give_back_from(self, url: str, lost: _LostReplica) -> int:
-        age_s = self._clock() - lost.since
-        if lost.is_done or age_s < LEAST_S:
+    def _give_back_from(self, url: str, replica: _LostReplica) -> int:
+        age_s = self._clock() - replica.since
+        if replica.is_done or age_s < LEAST_S:
             return 0
-        waiting = len(self._list_silent(self._fleet, lost.since))
-        lost.is_done = age_s >= MOST_S or (lost.requests is not None and waiting <= lost.requests)
-        return self._end_silent(url, lost.since) if lost.is_done else 0
+        silent_count = len(self._list_silent(self._fleet, replica.since))
+        replica.is_done = age_s >= MOST_S or (replica.requests is not None and silent_count <= replica.requests)
+        return self._end_silent(url, replica.since) if replica.is_done else 0
 
     def _end_silent(self, url: str, since: float) -> int:
-        waiting = self._list_silent(self._fleet, since)
-        for observed in waiting:
-            observed.break_off(_gone_error(url))
-        return len(waiting)
+        silent_answers = self._list_silent(self._fleet, since)
+        for observation in silent_answers:
+            observation.break_off(_gone_error(url))
+        return len(silent_answers)
 
 
 def _gone_error(url: str) -> EngineFailed:

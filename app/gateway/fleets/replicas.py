@@ -109,5 +109,5 @@ def _options_of(local: LocalReplica) -> LoadOptions:
 
 
 def _settings_of(services: Services, model: ModelInfo, local: LocalReplica) -> ModelSettings:
-    own = services.tuning.settings_of(model.runs_as)
+    own = services.model_settings.settings_of(model.runs_as)
     return msgspec.structs.replace(own, engine=local.engine or own.engine, gpu=local.card or own.gpu)

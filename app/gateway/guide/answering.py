@@ -71,7 +71,7 @@ class Guide:
         self._services = services
         self._lookups = Lookups(services, list_downloads)
         self._larger = LargerModel(services, engines)
-        self._reading: asyncio.Task[QuestionIndex] | None = None
+        self._read_task: asyncio.Task[QuestionIndex] | None = None
         self.manual = Manual(DOCS, services.paths.manual_index)
 
     async def answer(self, question: str) -> GuideAnswer:
@@ -147,12 +147,12 @@ class Guide:
         return AnswerDocuments() if passage is None else manual_documents(passage)
 
     async def _read_index(self) -> QuestionIndex:
-        if self._reading is None:
-            self._reading = asyncio.create_task(asyncio.to_thread(_read_questions))
+        if self._read_task is None:
+            self._read_task = asyncio.create_task(asyncio.to_thread(_read_questions))
         try:
-            return await asyncio.shield(self._reading)
+            return await asyncio.shield(self._read_task)
         except Exception:
-            self._reading = None  # read again by the next question
+            self._read_task = None  # read again by the next question
             raise
 
     def _read_names(self, models: list[ModelInfo]) -> NameTable:

@@ -59,7 +59,7 @@ class LargerModel:
 
     def __init__(self, services: Services, engines: EngineAccess) -> None:
         self._services, self._engines = services, engines
-        self._observers = Observers((services.metrics, services.measuring))
+        self._observers = Observers((services.metrics, services.speed_measurements))
 
     def find(self) -> ResolvedModel | None:
         """Return a model that is ready and calls tools, none of an attached endpoint; None if none is to be asked."""

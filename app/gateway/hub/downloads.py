@@ -83,11 +83,11 @@ class DownloadQueue:
         self._target, self._publish = target, publish
         self._file = JsonFile(file, _QueueContent, "the list of downloads")
         self._entries: dict[str, _QueueEntry] = {}
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._children: dict[str, DownloadChild] = {}
-        self._changed = asyncio.Condition()
+        self._change = asyncio.Condition()
         self._background = Background()
-        self._writing = threading.Lock()
+        self._write_lock = threading.Lock()
         self._is_closed = False
         self._sources: dict[str, MachineSources | None] = {}
         self.find_sources: Callable[[], Awaitable[MachineSources | None]] = _find_no_sources
@@ -104,13 +104,13 @@ class DownloadQueue:
     async def close(self) -> None:
         """End every process; what runs goes on after the next start."""
         self._is_closed = True
-        for task in self._running.values():
+        for task in self._tasks.values():
             task.cancel()
-        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         await self._background.join()
         await asyncio.to_thread(self._write)
-        async with self._changed:
-            self._changed.notify_all()
+        async with self._change:
+            self._change.notify_all()
 
     def all(self) -> list[Download]:
         """Return every download, in the order of the queue."""
@@ -205,9 +205,9 @@ class DownloadQueue:
                 yield last
             if last.state in _OVER or self._is_closed:
                 return
-            async with self._changed:
+            async with self._change:
                 if self._entries.get(download_id) is entry and not self._is_closed:
-                    await self._changed.wait()
+                    await self._change.wait()
 
     async def wait(self, download_id: str) -> Download:
         """Return a download once it is over. Raises NotFound when it is taken off the list."""
@@ -219,7 +219,7 @@ class DownloadQueue:
     def apply_settings(self) -> None:
         """Keep to the settings as they are now."""
         where = self._target()
-        for download_id in list(self._running)[where.at_once :]:
+        for download_id in list(self._tasks)[where.at_once :]:
             self._stop(download_id)
             self._publish_changes(download_id, state=_S.QUEUED, bytes_per_s=None, eta_s=None)
         share = where.bytes_per_s / max(1, len(self._children))
@@ -241,21 +241,21 @@ class DownloadQueue:
         return entry
 
     def _stop(self, download_id: str) -> asyncio.Task[None] | None:
-        task = self._running.pop(download_id, None)
+        task = self._tasks.pop(download_id, None)
         if task is not None:
             task.cancel()
         return task
 
     def _begin_more(self) -> None:
-        free = self._target().at_once - len(self._running)
+        free = self._target().at_once - len(self._tasks)
         waiting_ids = [key for key, entry in self._entries.items() if entry.shown.state is _S.QUEUED]
         for download_id in waiting_ids[: max(0, free)] if not self._is_closed else ():
-            self._running[download_id] = self._background.spawn(self._run(download_id))
+            self._tasks[download_id] = self._background.spawn(self._run(download_id))
             self._change_state(download_id, state=_S.RUNNING)
 
     async def _run(self, download_id: str) -> None:
         end_report = await self._carry_out(download_id)
-        self._running.pop(download_id, None)
+        self._tasks.pop(download_id, None)
         if end_report is None or download_id not in self._entries:
             return
         if isinstance(end_report, DownloadDone):
@@ -296,7 +296,7 @@ class DownloadQueue:
             files=entry.files,
             cache=str(where.cache),
             token=where.token,
-            bytes_per_s=where.bytes_per_s / max(1, len(self._running)),
+            bytes_per_s=where.bytes_per_s / max(1, len(self._tasks)),
             xet=where.xet,
             reserved_bytes=self._still_to_come(before=download_id),
             sources=sources,
@@ -312,14 +312,14 @@ class DownloadQueue:
 
     def _still_to_come(self, *, before: str) -> int:
         """Return how much room those will take that began before one."""
-        earlier = takewhile(lambda key: key != before, self._running)
+        earlier = takewhile(lambda key: key != before, self._tasks)
         downloads = [self._entries[key].shown for key in earlier if key in self._entries]
         return sum(max(0, download.total_bytes - download.present_bytes) for download in downloads)
 
     def _take_report(
         self, download_id: str, report: DownloadStarted | DownloadProgress | DownloadNote, pace: "_TransferRate"
     ) -> None:
-        if download_id not in self._running:
+        if download_id not in self._tasks:
             return
         if isinstance(report, DownloadNote):
             log.info("%s", report.sentence)
@@ -352,15 +352,15 @@ class DownloadQueue:
         return entry.shown
 
     async def _notify_followers(self) -> None:
-        async with self._changed:
-            self._changed.notify_all()
+        async with self._change:
+            self._change.notify_all()
 
     def _save(self) -> None:
         self._background.spawn(asyncio.to_thread(self._write))
 
     def _write(self) -> None:
         try:
-            with self._writing:  # what is written last is what is true last
+            with self._write_lock:  # what is written last is what is true last
                 self._file.write_value(_QueueContent(downloads=list(self._entries.values())))
         except RoundhouseError as error:  # the downloads go on; the next change tries again
             log.warning("%s", error)

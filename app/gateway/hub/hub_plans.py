@@ -67,7 +67,7 @@ async def plans_for(services: Services, facts: Mapping[str, ModelFacts]) -> list
         model=next(iter(facts.values())).name,
         intent=Intent.CHAT,
         engines=engines,
-        calibrations=await services.measuring.calibrations(),
+        calibrations=await services.speed_measurements.calibrations(),
     )
     advice = await asyncio.to_thread(build_advice, inputs)
     usable = [plan for plan in advice.plans if not plan.refused]

@@ -141,7 +141,7 @@ async def choose(services: Services, typed_name: str, *, quantization: str = "",
     model_format = check_format(model_format)
     reference = parse_reference(typed_name, endpoint=hub_endpoint())
     if not (quantization or reference.file or reference.quantization):
-        services.measuring.look_ahead()  # what the advisor asks for in the end takes as long as the hub
+        services.speed_measurements.look_ahead()  # what the advisor asks for in the end takes as long as the hub
     named_offer = await _find_offer(services, reference, model_format)
     reference, offer = named_offer.reference, named_offer.answer.value
     tag = quantization or reference.file or reference.quantization

@@ -57,7 +57,9 @@ async def fit_context(services: Services, description: Mapping[str, msgspec.Raw]
 
     machine, is_here = await advice.machine_for(services.machine, description)
     engines = await asyncio.to_thread(services.catalogue.list_engines) if is_here else []
-    observed_speeds = advice.ObservedSpeeds(calibrations=await services.measuring.calibrations() if is_here else [])
+    observed_speeds = advice.ObservedSpeeds(
+        calibrations=await services.speed_measurements.calibrations() if is_here else []
+    )
     host = host_of(machine) if is_here else described_host(machine)
     return FitContext(
         machine, engines, observed_speeds, engines_for(machine, services.catalogue.recipes, engines, host)

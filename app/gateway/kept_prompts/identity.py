@@ -35,7 +35,7 @@ class WeightHashes:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._lock = threading.Lock()
-        self._known: dict[str, _FileHash] | None = None
+        self._hashes: dict[str, _FileHash] | None = None
 
     def find_hashes(self, path: Path) -> tuple[str, ...] | None:
         """Return the hashes of a model's files if all of them are known. Raises OSError."""
@@ -61,12 +61,12 @@ class WeightHashes:
         return tuple(each.sha256 for each in hashes.values())
 
     def _read_known(self) -> dict[str, _FileHash]:
-        if self._known is None:
+        if self._hashes is None:
             try:
-                self._known = msgspec.json.decode(self._file.read_bytes(), type=dict[str, _FileHash])
+                self._hashes = msgspec.json.decode(self._file.read_bytes(), type=dict[str, _FileHash])
             except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-                self._known = {}
-        return self._known
+                self._hashes = {}
+        return self._hashes
 
     def _add_known(self, hashes: dict[str, _FileHash]) -> None:
         with self._lock:

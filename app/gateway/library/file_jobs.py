@@ -49,7 +49,7 @@ class DuplicateReclaimer:
 
     def __init__(self) -> None:
         self._groups: list[_DuplicateGroup] = []
-        self._shared: list[duplicates.SharedFile] = []
+        self._shared_files: list[duplicates.SharedFile] = []
 
     def plan_search(self, groups: Sequence[Sequence[FileCopy]], *, reclaim: bool) -> Work:
         """Return what finds equal files among those of equal size, and with `reclaim` lets them share at once."""
@@ -101,32 +101,32 @@ class DuplicateReclaimer:
 
         Raises NotFound (nothing_reclaimed), StorageFault (disk_full).
         """
-        self._shared = [shared_copy for shared_copy in self._shared if shared_copy.is_as_it_was()]
-        if not self._shared:
+        self._shared_files = [shared_copy for shared_copy in self._shared_files if shared_copy.is_as_it_was()]
+        if not self._shared_files:
             raise NotFound(
                 "No files have been made to share disk space since Roundhouse started.", code="nothing_reclaimed"
             )
-        duplicates.check_room(self._shared)
+        duplicates.check_room(self._shared_files)
 
         def work(report: ReadProgress, publish: Callable[..., None]) -> None:
             taken_bytes = 0
-            while self._shared:
-                if duplicates.separate_copy(self._shared[-1], report):
-                    taken_bytes += self._shared[-1].size
-                self._shared.pop()
+            while self._shared_files:
+                if duplicates.separate_copy(self._shared_files[-1], report):
+                    taken_bytes += self._shared_files[-1].size
+                self._shared_files.pop()
                 publish(reclaimed_bytes=-taken_bytes, can_undo=self._can_undo)
 
-        return sum(shared_copy.size for shared_copy in self._shared), work
+        return sum(shared_copy.size for shared_copy in self._shared_files), work
 
     @property
     def _can_undo(self) -> bool:
-        return bool(self._shared)
+        return bool(self._shared_files)
 
     def _share_copies(self, group: _DuplicateGroup) -> int:
         shared_copies = [
             shared_copy for copy in group.free if (shared_copy := duplicates.share_space(group.kept, copy)) is not None
         ]
-        self._shared += [shared_copy for shared_copy in shared_copies if not shared_copy.is_clone]
+        self._shared_files += [shared_copy for shared_copy in shared_copies if not shared_copy.is_clone]
         return sum(shared_copy.size for shared_copy in shared_copies)
 
 
@@ -143,8 +143,8 @@ class FileJobs:
                 cancelled="It was called off.",
             )
         )
-        self._removed: dict[str, tuple[Removal, removal.RemovalUndo, Path | None]] = {}
-        self._reclaiming = DuplicateReclaimer()
+        self._removals: dict[str, tuple[Removal, removal.RemovalUndo, Path | None]] = {}
+        self._reclaimer = DuplicateReclaimer()
         self.trash = Trash(_home_trash(services.home))
 
     async def verify(self, name: str) -> LibraryJob:
@@ -166,20 +166,20 @@ class FileJobs:
         models = await asyncio.to_thread(self._services.library.list_models)
         groups = await asyncio.to_thread(duplicates.find_suspects, models)
 
-        work = self._reclaiming.plan_search(groups, reclaim=reclaim)
+        work = self._reclaimer.plan_search(groups, reclaim=reclaim)
         total = sum(copy.size for group in groups for copy in group)
         return self._start(LibraryJob(id=job_id(), kind=JobKind.DUPLICATES, total_bytes=total), work)
 
     async def reclaim(self, hashes: list[str]) -> LibraryJob:
         """Begin to let files share their space that the last search found. Raises NotFound, Conflict."""
         self.job.check_idle()
-        total, work = self._reclaiming.plan_reclaim(hashes)
+        total, work = self._reclaimer.plan_reclaim(hashes)
         return self._start(LibraryJob(id=job_id(), kind=JobKind.RECLAIM, total_bytes=total), work)
 
     async def separate(self) -> LibraryJob:
         """Begin to copy apart what was made to share its space. Raises NotFound, StorageFault (disk_full), Conflict."""
         self.job.check_idle()
-        total, work = await asyncio.to_thread(self._reclaiming.plan_separation)
+        total, work = await asyncio.to_thread(self._reclaimer.plan_separation)
         return self._start(LibraryJob(id=job_id(), kind=JobKind.SEPARATE, total_bytes=total, can_undo=True), work)
 
     async def read_disk_use(self) -> DiskUse:
@@ -209,9 +209,9 @@ class FileJobs:
         removal = msgspec.structs.replace(plan, goes_to_trash=not for_good)
         if trash is not None and trash.can_restore:
             removal = msgspec.structs.replace(removal, id=job_id())
-            self._removed[removal.id] = (removal, undo, registered_name)
-            while len(self._removed) > _KEPT:
-                del self._removed[next(iter(self._removed))]
+            self._removals[removal.id] = (removal, undo, registered_name)
+            while len(self._removals) > _KEPT:
+                del self._removals[next(iter(self._removals))]
         self._services.events.publish(ModelsChanged())
         return removal
 
@@ -220,13 +220,13 @@ class FileJobs:
 
         Raises NotFound, also once a file is no longer in the trash (not_in_trash), and StorageFault.
         """
-        if removal_id not in self._removed:
+        if removal_id not in self._removals:
             raise NotFound(
                 "There has been no such removal since Roundhouse started.", hint="Check the trash.", code="not_removed"
             )
-        model_removal, undo, registered_name = self._removed[removal_id]
+        model_removal, undo, registered_name = self._removals[removal_id]
         await asyncio.to_thread(removal.restore_files, undo, self.trash)
-        del self._removed[removal_id]
+        del self._removals[removal_id]
         library = self._services.library
         if registered_name is not None:
             await asyncio.to_thread(library.register_path, registered_name)
@@ -248,7 +248,7 @@ class FileJobs:
 
     def _projectors_in_use(self) -> dict[str, str]:
         """Return the projectors that were set for models, by the names those run under."""
-        every = self._services.tuning.all_settings().items()
+        every = self._services.model_settings.all_settings().items()
         return {name: own.projector for name, own in every if own.projector not in {None, NO_PROJECTOR}}
 
     def _check_unused(self, model: ModelInfo, plan: Removal) -> None:

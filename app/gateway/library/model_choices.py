@@ -82,7 +82,7 @@ def list_choices(services: Services, model: ModelInfo) -> ModelChoices:
     from app.gateway.library.template_reading import read_template  # noqa: PLC0415 -- start-up must not pay for Jinja
 
     own, recommended_settings = (
-        in_force(model, services.tuning.own_settings(model.runs_as)),
+        in_force(model, services.model_settings.own_settings(model.runs_as)),
         find_recommendation(services.hub, model),
     )
     running_status = next(
@@ -182,7 +182,7 @@ def _check_plan(services: Services, model: ModelInfo, settings: ModelSettings) -
         plan = services.adapters[engine].plan(source, options, _NOWHERE, installation)
     except ValueError as error:
         raise _invalid_value(str(error)) from None
-    return frozenset(omitted.option for omitted in plan.left_out)
+    return frozenset(omission.option for omission in plan.left_out)
 
 
 def _engine_to_be(services: Services, model: ModelInfo, settings: ModelSettings) -> str:
@@ -201,12 +201,12 @@ def _engine_takes(services: Services, model: ModelInfo, own: ModelSettings, trie
     if model.attached:
         return False
     try:
-        omitted = _check_plan(
+        left_out_options = _check_plan(
             services, model, msgspec.structs.replace(ModelSettings(engine=own.engine), **tried_settings)
         )
     except RoundhouseError:
         return False
-    is_taken = omitted.isdisjoint(_LAUNCH_NAMES.get(name, name) for name in tried_settings)
+    is_taken = left_out_options.isdisjoint(_LAUNCH_NAMES.get(name, name) for name in tried_settings)
     return is_taken and bool(_engine(services, model, own))
 
 
@@ -215,12 +215,12 @@ def settings_for_engine(services: Services, model: ModelInfo, own: ModelSettings
 
     Settings are made for an engine, by hand or by self-tuning: another would refuse to load the model with them.
     """
-    changed = msgspec.structs.replace(own, engine=engine)
+    engine_settings = msgspec.structs.replace(own, engine=engine)
     for name in _COMPUTING:
         value = getattr(own, name)
-        if value is not None and not _engine_takes(services, model, changed, {name: value}):
-            changed = msgspec.structs.replace(changed, **{name: None})
-    return changed
+        if value is not None and not _engine_takes(services, model, engine_settings, {name: value}):
+            engine_settings = msgspec.structs.replace(engine_settings, **{name: None})
+    return engine_settings
 
 
 def _tool_parser(services: Services, model: ModelInfo, own: ModelSettings) -> str:
@@ -327,7 +327,7 @@ def _differs_from_loaded(services: Services, model: ModelInfo) -> bool:
         load_now = load_request_for(services, model)
     except RoundhouseError:
         return True
-    own = services.tuning.settings_of(model.runs_as)
+    own = services.model_settings.settings_of(model.runs_as)
     sizes = [name for name in ("context", "slots") if getattr(own, name) is not None]
     return running_request.engine != load_now.engine or any(
         getattr(running_request.options, name) != getattr(load_now.options, name) for name in (*_STARTED_WITH, *sizes)

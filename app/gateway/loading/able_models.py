@@ -39,7 +39,7 @@ async def resolve_able_model(services: Services, name: str | None, route: Route)
     if not name or await asyncio.to_thread(_means_auto, services.library, aliases, name):
         name = (await _find_able_model(services, route)).name
     target = await resolve_model(services, name, route=route)
-    target = await with_probes(services.library, services.shared, services.events, target, route)
+    target = await with_probes(services.library, services.shared_work, services.events, target, route)
     (model,) = await with_capabilities(services, [target.model])
     return target._replace(model=model)
 
@@ -84,5 +84,5 @@ async def _has_route(services: Services, model: ModelInfo, route: Route) -> bool
         target = await resolve_model(services, model.name, route=route)
     except RoundhouseError:
         return False
-    target = await with_probes(services.library, services.shared, services.events, target, route)
+    target = await with_probes(services.library, services.shared_work, services.events, target, route)
     return is_able(target.model, route)

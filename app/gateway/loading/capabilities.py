@@ -35,7 +35,7 @@ def _add_capabilities(services: Services, models: Sequence[ModelInfo]) -> list[M
     return [
         model
         if model.attached or model.problem
-        else msgspec.structs.replace(model, capabilities=_capabilities_here(services.tuning, model, readers))
+        else msgspec.structs.replace(model, capabilities=_capabilities_here(services.model_settings, model, readers))
         for model in models
     ]
 
@@ -64,14 +64,14 @@ class _FormatReaders:
 
     def absent_capabilities(self, model: ModelInfo) -> frozenset[Capability]:
         """Return what the engine that runs a model cannot do; without one, what none that reads it could."""
-        key = (model.format, self._services.tuning.settings_of(model.runs_as).engine)
+        key = (model.format, self._services.model_settings.settings_of(model.runs_as).engine)
         if key not in self._absent_by_key:
             lacks = [_absent_in(descriptor) for descriptor in self._descriptors_of(model)]
             self._absent_by_key[key] = frozenset.intersection(*lacks) if lacks else frozenset()
         return self._absent_by_key[key]
 
     def _descriptors_of(self, model: ModelInfo) -> list[Descriptor]:
-        own, adapters = self._services.tuning.settings_of(model.runs_as), self._services.adapters
+        own, adapters = self._services.model_settings.settings_of(model.runs_as), self._services.adapters
         try:
             return [adapters[engine_for(self._services, model, own, engines=self._engines).id].descriptor]
         except EngineFailed:

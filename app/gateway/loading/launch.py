@@ -129,7 +129,7 @@ async def size_load(services: Services, load: LoadRequest, options: LoadOptions)
     is_fixed = options.context is not None or options.slots is not None
     return await asyncio.to_thread(
         keep_proven_draft,
-        services.tuning,
+        services.model_settings,
         services.drafts,
         services.catalogue,
         await fit_load(services, load, is_fixed=is_fixed),
@@ -155,7 +155,7 @@ def load_request_for(
     """
     if model.attached:
         return _request_for_attached(model, services.library.find_attachment(model))
-    own = services.tuning.settings_of(model.runs_as) if own is None else own
+    own = services.model_settings.settings_of(model.runs_as) if own is None else own
     if model.runs_as in services.spreads:
         return _request_over_machines(services, model, options, own)
     engine = engine_for(services, model, own).id
@@ -219,7 +219,9 @@ def _request_for_attached(model: ModelInfo, attachment: Attachment) -> LoadReque
 def _resolve_now(services: Services, search: Callable[[], ModelInfo], options: LoadOptions) -> ResolvedModel:
     model = search()
     load = load_request_for(services, model, options)
-    return ResolvedModel(with_defaults(services.tuning, services.adapters, services.hub, model, load.engine), load)
+    return ResolvedModel(
+        with_defaults(services.model_settings, services.adapters, services.hub, model, load.engine), load
+    )
 
 
 class _ModelNames(NamedTuple):
@@ -441,7 +443,9 @@ def devices_of(catalogue: EngineCatalogue) -> tuple[str, ...]:
 
 def renew_policy(services: Services) -> None:
     """Have the supervisor keep to what is set now: after a change of settings, and of the active profile."""
-    services.supervisor.policy = policy_from(services.settings, services.tuning, services.profiles.active_profile())
+    services.supervisor.policy = policy_from(
+        services.settings, services.model_settings, services.profiles.active_profile()
+    )
 
 
 def policy_from(

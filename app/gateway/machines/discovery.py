@@ -45,11 +45,11 @@ class MachineDiscovery:
         self._note_change = note_change
         self.nearby = NearbyMachines()
         self._background = Background()
-        self._announced: Announcement | None = None
+        self._announcement: Announcement | None = None
         self._zeroconf: AsyncZeroconf | None = None
         self._browser: AsyncServiceBrowser | None = None
         self._info: AsyncServiceInfo | None = None
-        self._asking: set[str] = set()
+        self._asked_names: set[str] = set()
         egress_gate.add_holder(self)
 
     async def announce(self, own: Announcement) -> None:
@@ -57,10 +57,10 @@ class MachineDiscovery:
         if egress_gate.is_closed or not own.addresses:
             await self.close()
             return
-        if own == self._announced:
+        if own == self._announcement:
             return
         await self.close()
-        self._announced = own
+        self._announcement = own
         egress_gate.note_call(_GROUP, _PORT, Purpose(why=ConnectionReason.MACHINES, about="mDNS"))
         try:
             await self._start(own)
@@ -97,8 +97,8 @@ class MachineDiscovery:
         if state_change.name == "Removed":
             self.nearby.remove_service(name)
             self._note_change()
-        elif self.nearby.has_room(name) and name not in self._asking and len(self._asking) < _MOST_AT_ONCE:
-            self._asking.add(name)
+        elif self.nearby.has_room(name) and name not in self._asked_names and len(self._asked_names) < _MOST_AT_ONCE:
+            self._asked_names.add(name)
             self._background.spawn(self._ask_service(zeroconf, name))
 
     async def _ask_service(self, zeroconf: "Zeroconf", name: str) -> None:
@@ -107,13 +107,13 @@ class MachineDiscovery:
         try:
             info = AsyncServiceInfo(SERVICE, name)
             is_known = await info.async_request(zeroconf, _ASK_MS)
-            if is_known and self._announced is not None:  # it may have been switched off meanwhile
+            if is_known and self._announcement is not None:  # it may have been switched off meanwhile
                 self.nearby.put_service(name, info.parsed_addresses(), info.port, info.properties)
                 self._note_change()
         except Exception:
             log.info("An announcement on the network could not be read", exc_info=True)
         finally:
-            self._asking.discard(name)
+            self._asked_names.discard(name)
 
     def cut_connections(self) -> None:
         """Say nothing more: nothing is to go out."""
@@ -121,7 +121,7 @@ class MachineDiscovery:
 
     async def close(self) -> None:
         """Announce nothing, and forget who was near."""
-        self._announced = None
+        self._announcement = None
         self.nearby.clear()
         await self._stop()
 

@@ -38,7 +38,7 @@ class FileGiver:
         self._settings, self._cache = services.settings, services.paths.hub_cache
         self._is_paired = is_paired
         self._throttle = Throttle()
-        self._sending: Counter[str] = Counter()
+        self._transfers: Counter[str] = Counter()
 
     @property
     def is_on(self) -> bool:
@@ -51,15 +51,15 @@ class FileGiver:
             raise Forbidden("This computer gives no files to others.", code="files_not_shared")
         repository, digest = request.query.get("repository", ""), request.match_info["digest"]
         check_file_name(repository, digest)
-        if self._sending[fingerprint] >= AT_ONCE:
+        if self._transfers[fingerprint] >= AT_ONCE:
             raise TooManyRequests(f"At most {AT_ONCE} files are sent to one computer at once.")
-        self._sending[fingerprint] += 1
+        self._transfers[fingerprint] += 1
         try:
             blob = RepositoryCache(self._cache, repository).blob_path(RepoFile(path="", size=0, sha256=digest))
             with await asyncio.to_thread(_open_regular, blob) as file:
                 return await self._send_range(request, fingerprint, file)
         finally:
-            self._sending[fingerprint] -= 1
+            self._transfers[fingerprint] -= 1
 
     async def _send_range(self, request: web.Request, fingerprint: str, file: BinaryIO) -> web.StreamResponse:
         size = os.fstat(file.fileno()).st_size

@@ -132,9 +132,9 @@ class MachineListener:
     """
 
     def __init__(self, services: Services, host: PairHost, owner: MachineOwner, lender: "LayerLender") -> None:
-        self._services, self._host, self._trusted = services, host, services.trusted
+        self._services, self._host, self._trusted_machines = services, host, services.trusted_machines
         self._owner, self._lender = owner, lender
-        self._files = FileGiver(services, lambda fingerprint: fingerprint in services.trusted.fingerprints())
+        self._files = FileGiver(services, lambda fingerprint: fingerprint in services.trusted_machines.fingerprints())
         self._connections = OpenConnections()
         self._loans: dict[str, _Loan] = {}
         """The keys that are lent now, by fingerprint."""
@@ -206,13 +206,13 @@ class MachineListener:
         if guest is not None:
             await self._owner.trust(guest)
         try:
-            fingerprint = check_peer(tls, self._trusted.fingerprints().keys())
+            fingerprint = check_peer(tls, self._trusted_machines.fingerprints().keys())
         except UnpinnedPeerError:
             raise MachineNotPaired from None
         assert transport is not None  # noqa: S101 -- for the type checker: a peer was checked
         self._connections.add_transport(fingerprint, transport)
         request[_PEER] = fingerprint
-        if request.path != STATE and self._trusted.find_machine(fingerprint).is_memory_only:
+        if request.path != STATE and self._trusted_machines.find_machine(fingerprint).is_memory_only:
             raise MachineNotPaired
 
     async def _answer_opening(self, request: web.Request) -> web.Response:
@@ -225,7 +225,7 @@ class MachineListener:
         return _json_response(verdict)
 
     async def _send_state(self, request: web.Request) -> web.Response:
-        return _json_response(await self._owner.state(self._trusted.find_machine(request[_PEER])))
+        return _json_response(await self._owner.state(self._trusted_machines.find_machine(request[_PEER])))
 
     async def _send_file(self, request: web.Request) -> web.StreamResponse:
         return await self._files.send_file(request, request[_PEER])
@@ -277,7 +277,7 @@ class MachineListener:
     def _headers(self, request: web.Request) -> dict[str, str]:
         """Return what the endpoint is sent. Raises MachineNotPaired for a machine that was revoked meanwhile."""
         fingerprint = request[_PEER]
-        name = self._trusted.fingerprints().get(fingerprint)
+        name = self._trusted_machines.fingerprints().get(fingerprint)
         if name is None:
             raise MachineNotPaired
         kept_headers = {header: request.headers[header] for header in _HEADERS if header in request.headers}

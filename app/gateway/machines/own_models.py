@@ -26,7 +26,9 @@ async def _load_of(services: Services, name: str, status: EngineStatus | None) -
         return ModelLoad(name=name, load_s=status.load_seconds if status is not None else None)
     from statistics import median  # noqa: PLC0415 -- 10 ms that starting can do without
 
-    generations = await services.measuring.generations(status.model, engine=status.engine, backend=status.backend)
+    generations = await services.speed_measurements.generations(
+        status.model, engine=status.engine, backend=status.backend
+    )
     rates = [entry.completion_tokens / entry.decode_s for entry in generations[-_LATEST:] if entry.decode_s > 0]
     return ModelLoad(
         name=name,

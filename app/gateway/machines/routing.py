@@ -63,7 +63,7 @@ class MachineRoutes:
         self.wake: Callable[[str], Awaitable[None]] = _wake_nobody
         """Wakes a machine and waits until it answers, or until that takes too long."""
         self._away: dict[str, float] = {}
-        self._known: dict[str, tuple[str, str]] = {}
+        self._places: dict[str, tuple[str, str]] = {}
         """Every model of a machine that was ever listed, also of one that is gone: its shared name, and the machine."""
 
     def put_models(self, models: Iterable[tuple[str, MachineModel]]) -> None:
@@ -75,7 +75,7 @@ class MachineRoutes:
             if model.machine == HERE:
                 here.add(fold_name(name))
             else:
-                self._known[model.name] = fold_name(name), model.machine
+                self._places[model.name] = fold_name(name), model.machine
         self._models = {name: models for name, models in by_name.items() if any(model.machine for model in models)}
         self._here = here
         self.has_models = bool(self._models)
@@ -83,7 +83,7 @@ class MachineRoutes:
     def put_sleeping(self, machine: str, models: Mapping[str, str]) -> None:
         """Take which models a machine had that does not answer: what each is called there, by its name here."""
         for name, shared_name in models.items():
-            self._known[name] = fold_name(shared_name), machine
+            self._places[name] = fold_name(shared_name), machine
         self.asleep |= {machine}
 
     def find_sleeping(self, name: str) -> str:
@@ -93,7 +93,7 @@ class MachineRoutes:
             return ""
         machines = (
             machine
-            for known_name, (shared_name, machine) in self._known.items()
+            for known_name, (shared_name, machine) in self._places.items()
             if machine in self.asleep and folded_name in {shared_name, fold_name(known_name)}
         )
         return next(machines, "")
@@ -116,9 +116,9 @@ class MachineRoutes:
 
     def note_loss(self, name: str) -> bool:
         """Note that a model could not be reached, and return whether another machine has it that was not lost."""
-        if name not in self._known:
+        if name not in self._places:
             return False
-        shared_name, machine = self._known[name]
+        shared_name, machine = self._places[name]
         now_s = self._clock()
         self._away[machine] = now_s + AWAY_S
         return any(self._away.get(model.machine, now_s) <= now_s for model in self._models.get(shared_name, ()))

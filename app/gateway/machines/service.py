@@ -86,12 +86,12 @@ class Machines:
         self._services, self._note_revoked = services, note_revoked
         self._paths = services.paths
         self._background = Background()
-        self._waking = SharedWork()
+        self._wake_calls = SharedWork()
         self._woken_in_vain: dict[str, float] = {}
         """When a machine was woken last and did not come, by fingerprint."""
         services.machine_routes.wake = self._wake_and_wait
-        self._trusted = services.trusted
-        self._opening = asyncio.Lock()
+        self._trusted_machines = services.trusted_machines
+        self._open_lock = asyncio.Lock()
         self._listener: MachineListener | None = None
         self._lender: LayerLender | None = None
         self._port = 0
@@ -102,11 +102,11 @@ class Machines:
         self._problems: dict[str, str] = {}
         self._misses: dict[str, int] = {}
         """Looks in a row that a machine did not answer."""
-        self._listed: dict[str, set[str]] = {}
+        self._listed_names: dict[str, set[str]] = {}
         """The models of each that are in the list here."""
         self._local_address = ""
         self._discovery = MachineDiscovery(lambda: services.events.publish(MachinesChanged()))
-        self._published: MachineList | None = None
+        self._published_list: MachineList | None = None
         """What those who watch know."""
 
     # what people and programs of this account do
@@ -117,10 +117,10 @@ class Machines:
         if not self._is_enabled:
             return MachineList(name=name, fingerprint="", port=0, machines=[])
         await self._open()
-        machines = [self._describe_machine(machine) for machine in self._trusted.list_machines()]
+        machines = [self._describe_machine(machine) for machine in self._trusted_machines.list_machines()]
         return MachineList(
             name=name,
-            fingerprint=self._trusted.own.fingerprint,
+            fingerprint=self._trusted_machines.own.fingerprint,
             port=self._port,
             problem=self._problem,
             is_pairing=self._host.is_open,
@@ -149,7 +149,7 @@ class Machines:
         card = await exchange_code(self._services.http, (host, port), initiator)
         machine = await self._trust(card, host, is_confirmed=False)
         await self._look_at(machine)  # what it is asked with our certificate has the other machine trust this one
-        if not self._trusted.has_machine(machine):
+        if not self._trusted_machines.has_machine(machine):
             raise Conflict(self._problem, code="pairing_unfinished")
         await self._update_routes()
         self._services.events.publish(MachinesChanged())
@@ -158,16 +158,16 @@ class Machines:
     async def revoke(self, name: str) -> None:
         """Trust a machine no longer: its connections end now, both ways, and its models leave the list."""
         await self._open()
-        await self._forget_machine(self._trusted.find_machine(name))
+        await self._forget_machine(self._trusted_machines.find_machine(name))
 
     async def _forget_machine(self, machine: PairedMachine) -> None:
-        await self._trusted.distrust_machine(machine)
+        await self._trusted_machines.distrust_machine(machine)
         self._note_revoked(machine.name)
         if self._listener is not None:
             self._listener.cut_machine(machine.fingerprint)
         self._states.pop(machine.fingerprint, None)
         self._problems.pop(machine.fingerprint, None)
-        self._listed.pop(machine.fingerprint, None)
+        self._listed_names.pop(machine.fingerprint, None)
         self._misses.pop(machine.fingerprint, None)
         self._services.machine_routes.forget_sleeping(machine.name)
         await self._update_routes()
@@ -179,8 +179,8 @@ class Machines:
     async def change(self, name: str, change: ChangeMachine) -> MachineStanding:
         """Lend a machine memory, or no longer: then what it holds here ends now. Raises NotFound, StorageFault."""
         await self._open()
-        machine = await self._trusted.change_machine(
-            replace(self._trusted.find_machine(name), lends_memory=change.lends_memory)
+        machine = await self._trusted_machines.change_machine(
+            replace(self._trusted_machines.find_machine(name), lends_memory=change.lends_memory)
         )
         if self._lender is not None and not machine.lends_memory:
             self._lender.withdraw_memory(machine)
@@ -190,7 +190,7 @@ class Machines:
     async def wake(self, name: str) -> None:
         """Send the packet that wakes a machine. Raises NotFound, Conflict where its card is not known, Offline."""
         await self._open()
-        machine = self._trusted.find_machine(name)
+        machine = self._trusted_machines.find_machine(name)
         if not machine.mac:
             raise Conflict(
                 f"The hardware address of {machine.name} is not known.", hint="Pair it again over its network cable."
@@ -203,7 +203,7 @@ class Machines:
     async def _note_sleeping(self) -> None:
         """Tell the routes which machines a request may wake, and for what."""
         routes, may_wake = self._services.machine_routes, self._services.settings.get_flag(WAKE)
-        for machine in self._trusted.list_machines():
+        for machine in self._trusted_machines.list_machines():
             is_asleep = self._misses.get(machine.fingerprint, 0) > 0
             if may_wake and is_asleep and machine.mac and self._may_wake_again(machine):
                 routes.put_sleeping(machine.name, await self._models_of(machine))
@@ -215,14 +215,14 @@ class Machines:
 
     async def _wake_and_wait(self, name: str) -> None:
         """Wake a machine for requests, once for all that wait, and return when it answers or does not come."""
-        machine = next((machine for machine in self._trusted.list_machines() if machine.name == name), None)
+        machine = next((machine for machine in self._trusted_machines.list_machines() if machine.name == name), None)
         if machine is not None:
-            await self._waking.run_once(machine.fingerprint, partial(self._wake_until_it_answers, machine))
+            await self._wake_calls.run_once(machine.fingerprint, partial(self._wake_until_it_answers, machine))
 
     async def _wake_until_it_answers(self, machine: PairedMachine) -> None:
         log.info("A machine is woken for a request", extra={"machine": machine.name})
         deadline_s = time.monotonic() + WAKE_S
-        while time.monotonic() < deadline_s and self._trusted.has_machine(machine) and self._is_enabled:
+        while time.monotonic() < deadline_s and self._trusted_machines.has_machine(machine) and self._is_enabled:
             try:
                 await asyncio.to_thread(wake_card, machine.mac, machine.name)
             except (OSError, RoundhouseError) as error:  # the request says what comes of that
@@ -245,7 +245,9 @@ class Machines:
                 if self._is_enabled:
                     await self._open()
                     await self._announce()
-                    await asyncio.gather(*(self._look_at(machine) for machine in self._trusted.list_machines()))
+                    await asyncio.gather(
+                        *(self._look_at(machine) for machine in self._trusted_machines.list_machines())
+                    )
                     await self._find_again()
                     await self._note_sleeping()
                     await self._update_routes()
@@ -264,8 +266,8 @@ class Machines:
     async def _publish_changes(self) -> None:
         """Tell those who watch if something is not what it was at the last look."""
         listing = await self.describe()
-        if listing != self._published:
-            self._published = listing
+        if listing != self._published_list:
+            self._published_list = listing
             self._services.events.publish(MachinesChanged())
 
     async def close(self) -> None:
@@ -275,8 +277,8 @@ class Machines:
 
     async def _open(self) -> None:
         """Have identity, list and listener. Raises Conflict while it is switched off, EnvironmentFault."""
-        async with self._opening:
-            await self._trusted.open_list()
+        async with self._open_lock:
+            await self._trusted_machines.open_list()
             if self._listener is None:
                 await self._listen()
                 self._problem = ""
@@ -289,29 +291,29 @@ class Machines:
         self._lender = LayerLender(self._services)
         owner = MachineOwner(self._expect_guest, self._trust_guest, self.own_state)
         listener = MachineListener(self._services, self._host, owner, self._lender)
-        await listener.start(endpoint.sockets, await self._trusted.server_context())
+        await listener.start(endpoint.sockets, await self._trusted_machines.server_context())
         self._listener = listener
         self._port = endpoint.sockets[0].getsockname()[1]
 
     async def _shut(self) -> None:
         await self._discovery.close()
-        for machine in self._trusted.list_machines():
+        for machine in self._trusted_machines.list_machines():
             self._services.machine_routes.forget_sleeping(machine.name)
             self._note_revoked(machine.name)
         if self._listener is not None:
             await self._listener.close()
             self._listener, self._port = None, 0
-        self._trusted.close_list()
+        self._trusted_machines.close_list()
         self._host.hide_code()
 
     async def _announce(self) -> None:
         addresses = await asyncio.to_thread(own_addresses, self._services.settings.get_text("machines.host"))
-        own = Announcement(self._own_name(), self._trusted.own.fingerprint, self._port, addresses)
+        own = Announcement(self._own_name(), self._trusted_machines.own.fingerprint, self._port, addresses)
         await self._discovery.announce(own)
 
     def _list_nearby(self) -> list[NearbyMachine]:
-        known_fingerprints = {machine.fingerprint for machine in self._trusted.list_machines()} | {
-            self._trusted.own.fingerprint
+        known_fingerprints = {machine.fingerprint for machine in self._trusted_machines.list_machines()} | {
+            self._trusted_machines.own.fingerprint
         }
         return [
             nearby for nearby in self._discovery.nearby.list_machines() if nearby.fingerprint not in known_fingerprints
@@ -322,7 +324,7 @@ class Machines:
 
         Anybody can say that: the new address is kept only once TLS has proved the certificate.
         """
-        for machine in self._trusted.list_machines():
+        for machine in self._trusted_machines.list_machines():
             if self._states.get(machine.fingerprint) is not None:
                 continue
             for nearby in self._discovery.nearby.list_machines():
@@ -333,17 +335,17 @@ class Machines:
                     await self._try_address(machine, replace(machine, host=nearby.host, port=nearby.port))
 
     async def _try_address(self, machine: PairedMachine, moved_machine: PairedMachine) -> None:
-        await self._trusted.pin_machine(moved_machine)
+        await self._trusted_machines.pin_machine(moved_machine)
         await self._look_at(moved_machine)
-        if not self._trusted.has_machine(machine):  # it was revoked meanwhile
+        if not self._trusted_machines.has_machine(machine):  # it was revoked meanwhile
             machine_addresses.remove_host(host_of(machine))
         elif self._states.get(machine.fingerprint) is None:
-            await self._trusted.pin_machine(machine)
+            await self._trusted_machines.pin_machine(machine)
         else:
-            known_machine = self._trusted.find_machine(
+            known_machine = self._trusted_machines.find_machine(
                 machine.fingerprint
             )  # what it is allowed may be other than before
-            await self._trusted.change_machine(
+            await self._trusted_machines.change_machine(
                 replace(known_machine, host=moved_machine.host, port=moved_machine.port, is_confirmed=True)
             )
             log.info("A paired machine has another address", extra={"machine": machine.name})
@@ -353,7 +355,7 @@ class Machines:
     async def _expect_guest(self, card: MachineCard, host: str) -> None:
         """Let in whom the exchange proved, to be trusted with its first request. Raises BadRequest, StorageFault."""
         guest = PairedMachine(name=card.name, certificate=card.certificate, host=host, port=card.port)
-        await self._trusted.expect_machine(guest)
+        await self._trusted_machines.expect_machine(guest)
         self._host.put_guest(guest.fingerprint, card, host)
 
     async def _trust_guest(self, guest: PairGuest) -> None:
@@ -373,15 +375,15 @@ class Machines:
             paired_at=time.time(),
             is_confirmed=is_confirmed,
         )
-        kept_machine = await self._trusted.trust_machine(machine)
+        kept_machine = await self._trusted_machines.trust_machine(machine)
         self._problem = ""
         return kept_machine
 
     async def _confirm(self, machine: PairedMachine) -> None:
         """Note that a machine knows that it is paired, unless it was revoked meanwhile."""
-        if self._trusted.has_machine(machine):
-            known_machine = self._trusted.find_machine(machine.fingerprint)
-            await self._trusted.change_machine(replace(known_machine, is_confirmed=True))
+        if self._trusted_machines.has_machine(machine):
+            known_machine = self._trusted_machines.find_machine(machine.fingerprint)
+            await self._trusted_machines.change_machine(replace(known_machine, is_confirmed=True))
 
     async def _undo_pairing(self, machine: PairedMachine) -> None:
         """Forget a machine that has never answered and does not know this one: it lost the other half."""
@@ -402,14 +404,14 @@ class Machines:
             await self._open()
         except RoundhouseError:  # the downloads do without
             return None
-        machines = self._trusted.list_machines()
+        machines = self._trusted_machines.list_machines()
         await asyncio.gather(*(self._look_at(each) for each in machines if each.fingerprint not in self._states))
         sources = [
             MachineSource(name=machine.name, address=machine.host, port=machine.port, certificate=machine.certificate)
-            for machine in self._trusted.list_machines()
+            for machine in self._trusted_machines.list_machines()
             if (state := self._states.get(machine.fingerprint)) is not None and state.shares_files
         ]
-        own = self._trusted.own
+        own = self._trusted_machines.own
         return MachineSources(identity_file=str(own.file), passphrase=own.passphrase, machines=sources)
 
     # looking
@@ -439,16 +441,16 @@ class Machines:
         self._states[machine.fingerprint] = state
         self._misses.pop(machine.fingerprint, None)
         self._problems.pop(machine.fingerprint, None)
-        if self._listed.get(machine.fingerprint) != _names_in(state):
+        if self._listed_names.get(machine.fingerprint) != _names_in(state):
             try:
                 await self._list_models_of(machine)
-                self._listed[machine.fingerprint] = _names_in(state)
+                self._listed_names[machine.fingerprint] = _names_in(state)
             except (RoundhouseError, StartFailed, OSError) as error:  # it is asked again soon
                 log.info("The models of %s were not listed: %s", machine.name, error)
                 self._problems[machine.fingerprint] = str(error)
 
     async def _note_miss(self, machine: PairedMachine, error: Exception) -> None:
-        if is_refusal(error) and not machine.is_confirmed and self._trusted.has_machine(machine):
+        if is_refusal(error) and not machine.is_confirmed and self._trusted_machines.has_machine(machine):
             await self._undo_pairing(machine)
             return
         self._states[machine.fingerprint] = None
@@ -458,9 +460,9 @@ class Machines:
         self._problems[machine.fingerprint] = describe_miss(machine, error)
 
     async def _update_routes(self) -> None:
-        own = await self.own_state() if self._trusted.list_machines() else None
+        own = await self.own_state() if self._trusted_machines.list_machines() else None
         models = [(load.name, _model_of(load, "", "")) for load in own.models] if own is not None else []
-        for machine in self._trusted.list_machines():
+        for machine in self._trusted_machines.list_machines():
             if (state := self._states.get(machine.fingerprint)) is not None:
                 self._services.machine_routes.note_return(machine.name)
                 models += [(load.name, _model_of(load, machine.name, f"@{machine.name}")) for load in state.models]
@@ -486,7 +488,7 @@ class Machines:
             for model in models
             if model.id not in models_there.values()
         ]
-        if self._trusted.has_machine(machine):  # it may have been revoked meanwhile
+        if self._trusted_machines.has_machine(machine):  # it may have been revoked meanwhile
             await asyncio.to_thread(self._services.library.attach_models, records, "")
             for name, served_as in models_there.items():
                 if served_as not in served_ids:
@@ -521,7 +523,7 @@ class Machines:
         address = self._local_address or address_towards("192.0.2.1", DEFAULT_PORT)
         return MachineCard(
             name=self._own_name(),
-            certificate=base64.b64encode(self._trusted.own.certificate).decode(),
+            certificate=base64.b64encode(self._trusted_machines.own.certificate).decode(),
             port=self._port,
             mac=mac_of(address),
         )

@@ -31,37 +31,37 @@ class TrustedMachines:
 
     def __init__(self, paths: Paths, is_enabled: Callable[[], bool]) -> None:
         self._paths, self.is_enabled = paths, is_enabled
-        self._opening = asyncio.Lock()
+        self._open_lock = asyncio.Lock()
         self._identity: TlsIdentity | None = None
-        self._paired: PairedMachines | None = None
+        self._paired_machines: PairedMachines | None = None
         self._context: ssl.SSLContext | None = None
         self.tunnels = OpenConnections()
         """The tunnel's connections, to and from each machine, by its fingerprint."""
 
     async def open_list(self) -> None:
         """Have identity and list. Raises Conflict while others are not let in, EnvironmentFault, StorageFault."""
-        async with self._opening:
+        async with self._open_lock:
             if not self.is_enabled():
                 raise Conflict(
                     "Other machines are not let in: `machines.enabled` is off.",
                     hint="Turn it on: `roundhouse settings machines.enabled true`.",
                     code="machines_off",
                 )
-            if self._paired is not None:
+            if self._paired_machines is not None:
                 return
             self._identity = await asyncio.to_thread(load_identity, self._paths.machine_identity_file)
             paired_machines = await asyncio.to_thread(PairedMachines, self._paths.machines_file, self.own.fingerprint)
             await asyncio.to_thread(self._take_older_list, paired_machines)
             for machine in paired_machines.list_machines():
                 await self.pin_machine(machine)
-            self._paired = paired_machines
+            self._paired_machines = paired_machines
 
     def close_list(self) -> None:
         """Let nobody in and call nobody, until the list is opened again."""
         for machine in self.list_machines():
             machine_addresses.remove_host(host_of(machine))
             self.tunnels.cut_all(machine.fingerprint)
-        self._paired = self._context = None
+        self._paired_machines = self._context = None
 
     @property
     def own(self) -> TlsIdentity:
@@ -71,7 +71,7 @@ class TrustedMachines:
 
     def list_machines(self) -> list[PairedMachine]:
         """Return the paired machines by name; none before the list is opened."""
-        return self._paired.list_machines() if self._paired is not None else []
+        return self._paired_machines.list_machines() if self._paired_machines is not None else []
 
     def find_machine(self, name: str) -> PairedMachine:
         """Return one by its name, id or fingerprint. Raises NotFound."""
@@ -145,8 +145,8 @@ class TrustedMachines:
         machine_addresses.put_host(host_of(machine), host)
 
     def _list(self) -> PairedMachines:
-        assert self._paired is not None  # noqa: S101 -- for the type checker: `open_list` came first
-        return self._paired
+        assert self._paired_machines is not None  # noqa: S101 -- for the type checker: `open_list` came first
+        return self._paired_machines
 
     def _take_older_list(self, paired_machines: PairedMachines) -> None:
         """Move what `tunnel.toml` names into the list, once; the file stays beside it under another name."""

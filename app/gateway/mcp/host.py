@@ -60,7 +60,7 @@ class McpHost:
     def __init__(self, name: str, listener: "HostListener") -> None:
         self._name, self._listener = name, listener
         self._process: LineProcess | None = None
-        self._reading: asyncio.Task[None] | None = None
+        self._read_task: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._calls: dict[int, asyncio.Future[McpResult]] = {}
         self._numbers = itertools.count(1)
@@ -94,7 +94,7 @@ class McpHost:
         if self._is_stopped:  # while the process was made
             await self.stop()
             raise McpServerFailed(f"{self._name} was stopped.")
-        self._reading = asyncio.create_task(self._read_replies(process))
+        self._read_task = asyncio.create_task(self._read_replies(process))
         self._send(order)
         try:
             async with asyncio.timeout(READY_S):
@@ -150,9 +150,9 @@ class McpHost:
         if process is None:
             return
         await process.stop(_CLOSE_S)
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
+        if self._read_task is not None:
+            self._read_task.cancel()
+            await asyncio.gather(self._read_task, return_exceptions=True)
         self._fail(McpServerFailed(f"{self._name} was stopped."))
 
     def _send(self, message: HostOrder | HostCall | HostCancel) -> None:

@@ -79,7 +79,7 @@ class McpServers:
         self._file = McpSettingsFile(paths.mcp_file, paths.mcp_permissions_file, paths.mcp_sign_ins_file)
         self._homes, self._events, self._clock = paths.mcp_homes, events, clock
         self._settings = self._file.list_servers()
-        self._running: dict[str, _RunningServer] = {}
+        self._running_servers: dict[str, _RunningServer] = {}
         self._idle_watch: asyncio.Task[None] | None = None
         self._background = Background()
         egress_gate.add_holder(self)
@@ -93,7 +93,7 @@ class McpServers:
 
     async def read_server(self, name: str) -> McpServer:
         """Return one server. Raises NotFound."""
-        settings, running_server = self._settings_of(name), self._running.get(name)
+        settings, running_server = self._settings_of(name), self._running_servers.get(name)
         can_be_confined = await asyncio.to_thread(can_confine)
         return McpServer(
             name=name,
@@ -122,7 +122,7 @@ class McpServers:
         await asyncio.to_thread(self._file.save_server, name, settings)
         self._settings[name] = settings
         await self._stop_server(name)
-        self._running.pop(name, None)
+        self._running_servers.pop(name, None)
         self._events.publish(McpServersChanged())
         return await self.read_server(name)
 
@@ -145,7 +145,7 @@ class McpServers:
         await self._stop_server(name)
         await asyncio.to_thread(self._file.remove_server, name)
         del self._settings[name]
-        self._running.pop(name, None)
+        self._running_servers.pop(name, None)
         self._events.publish(McpServersChanged())
 
     async def import_servers(self, text: str, *, is_confirmed: bool) -> McpImportResult:
@@ -179,7 +179,7 @@ class McpServers:
     async def list_tools(self, name: str) -> list[McpTool]:
         """Return the tools of a server as it describes them now, starting it. Raises what `_host_of` does."""
         await self._host_of(name)
-        return [self._judge_tool(name, tool) for tool in self._running[name].tools]
+        return [self._judge_tool(name, tool) for tool in self._running_servers[name].tools]
 
     def is_builtin(self, name: str, kind: BuiltinServer) -> bool:
         """Tell whether a server is one of those that come with Roundhouse."""
@@ -188,7 +188,7 @@ class McpServers:
 
     def is_ready(self, name: str) -> bool:
         """Tell whether a server runs and has listed its tools."""
-        running_server = self._running.get(name)
+        running_server = self._running_servers.get(name)
         return running_server is not None and running_server.state is McpServerState.READY
 
     def read_tool(self, name: str, tool: str) -> McpTool:
@@ -201,7 +201,7 @@ class McpServers:
         """Return what a tool returns; whether it may be called is for the caller to know. Raises McpServerFailed."""
         host = await self._host_of(name)
         self._find_tool(name, tool)
-        running_server = self._running[name]
+        running_server = self._running_servers[name]
         running_server.used_at = self._clock()
         try:
             return await host.call(tool, arguments, limit_s)
@@ -210,7 +210,7 @@ class McpServers:
 
     def cut_connections(self) -> None:
         """End the servers that may reach other computers: nothing is to go out any more."""
-        for name in self._running:
+        for name in self._running_servers:
             settings = self._settings.get(name)
             if settings is not None and (settings.url or settings.has_network):
                 self._background.spawn(self._stop_server(name))
@@ -220,7 +220,7 @@ class McpServers:
         if self._idle_watch is not None:
             self._idle_watch.cancel()
         await self._background.join(cancel=True)
-        await asyncio.gather(*(self._stop_server(name) for name in list(self._running)))
+        await asyncio.gather(*(self._stop_server(name) for name in list(self._running_servers)))
 
     def _settings_of(self, name: str) -> McpServerSettings:
         try:
@@ -232,7 +232,7 @@ class McpServers:
             ) from None  # fmt: skip
 
     def _find_tool(self, name: str, tool: str) -> McpToolDescription:
-        running_server = self._running.get(name)
+        running_server = self._running_servers.get(name)
         for about in running_server.tools if running_server else ():
             if about.name == tool:
                 return about
@@ -263,7 +263,7 @@ class McpServers:
                 hint="A Linux kernel with Landlock can.",
                 code="mcp_not_confined",
             )
-        running_server = self._running.setdefault(name, _RunningServer())
+        running_server = self._running_servers.setdefault(name, _RunningServer())
         async with running_server.starting:
             if running_server.host is not None and running_server.host.is_running:
                 return running_server.host
@@ -329,7 +329,7 @@ class McpServers:
             log.warning("%s has to be signed in to again: %s", name, fault)
 
     async def _stop_server(self, name: str) -> None:
-        running_server = self._running.get(name)
+        running_server = self._running_servers.get(name)
         if running_server is not None and running_server.host is not None:
             host, running_server.host = running_server.host, None
             await host.stop()
@@ -338,7 +338,7 @@ class McpServers:
     async def _end_idle_servers(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_S)
-            for name, running_server in list(self._running.items()):
+            for name, running_server in list(self._running_servers.items()):
                 host = running_server.host
                 if (
                     host is None
@@ -355,10 +355,10 @@ class _ServerListener:
     """Notes what one server says by itself."""
 
     def __init__(self, servers: McpServers, name: str, url: str, running_server: _RunningServer) -> None:
-        self._servers, self._name, self._url, self._running = servers, name, url, running_server
+        self._servers, self._name, self._url, self._running_server = servers, name, url, running_server
 
     def take_tools(self, tools: list[McpToolDescription]) -> None:
-        self._servers.note_tools(self._running, tools)
+        self._servers.note_tools(self._running_server, tools)
 
     def keep_sign_in(self, state: str) -> None:
         self._servers.keep_sign_in(self._name, KeptSignIn(self._url, state))

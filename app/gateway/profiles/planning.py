@@ -131,7 +131,7 @@ class _SwitchDraft:
 
     def drop_or_keep(self, status: EngineStatus) -> None:
         """Have a model go that the profile does not name, unless it was pinned by itself."""
-        is_pinned = self.services.tuning.own_settings(status.model).pinned
+        is_pinned = self.services.model_settings.own_settings(status.model).pinned
         self._note_step(status.model, ProfileAction.STAY if is_pinned else ProfileAction.UNLOAD)
         if not is_pinned:
             self.unloads.append(status.model)

@@ -48,7 +48,7 @@ class ProfileSwitcher:
         self._services = services
         self._background = Background()
         self._undo: UndoPoint | None = None
-        self._loading: list[str] = []
+        self._loading_names: list[str] = []
         self._problems: list[str] = []
         self._work: asyncio.Task[None] | None = None
 
@@ -61,7 +61,7 @@ class ProfileSwitcher:
             cause=state.cause,
             next_switch=next_switch(profiles, now),
             can_undo=self._undo is not None,
-            loading=list(self._loading),
+            loading=list(self._loading_names),
             problems=list(self._problems),
         )
 
@@ -160,7 +160,7 @@ class ProfileSwitcher:
 
     def _begin(self, work: SwitchWork) -> None:
         before, self._problems = self._work, []
-        self._loading = [step.request.source.name for step in work.loads]
+        self._loading_names = [step.request.source.name for step in work.loads]
         if before is not None:
             before.cancel()
         self._work = self._background.spawn(self._carry_out(work))
@@ -174,7 +174,7 @@ class ProfileSwitcher:
             await asyncio.gather(self._load_in_turn([step for step in work.loads if not step.is_again]), *again)
         finally:
             if asyncio.current_task() is self._work:
-                self._loading = []
+                self._loading_names = []
                 self._services.events.publish(ProfilesChanged())
         await asyncio.gather(*unload_tasks, return_exceptions=True)
 
@@ -189,7 +189,7 @@ class ProfileSwitcher:
         except RoundhouseError as error:
             log.info("%s, which a profile names, was not loaded: %s", name, error)
             self._problems.append(f"{name}: {error.body.sentence}")
-        self._loading = [other for other in self._loading if other != name]
+        self._loading_names = [other for other in self._loading_names if other != name]
         self._services.events.publish(ProfilesChanged())
 
 

@@ -85,7 +85,7 @@ class Scrubber:
     """Cleans any number of texts and values. `folders` are replaced by a name for what they are, longest first."""
 
     def __init__(self, *, secrets: Iterable[str], folders: Mapping[str, str], private: PrivateNames) -> None:
-        self._known = Known([secret for secret in secrets if secret])
+        self._known_secrets = Known([secret for secret in secrets if secret])
         longest = sorted((folder for folder in folders if len(folder) > 1), key=len, reverse=True)
         self._folders = [(re.compile(re.escape(folder) + r"(?![\w-])"), folders[folder]) for folder in longest]
         self._names = Names(private)
@@ -108,7 +108,7 @@ class Scrubber:
         return self.scrub_text(content) if isinstance(content, str) else content
 
     def _scrub_match(self, text: str) -> str:
-        text = self._known.redact_text(text)
+        text = self._known_secrets.redact_text(text)
         text = _KEYS.sub(HIDDEN, text)
         text = _SCHEMES.sub(rf"\g<1> {HIDDEN}", text)
         text = _NAMED.sub(rf"\g<1>{HIDDEN}", text)

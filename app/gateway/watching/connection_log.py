@@ -39,8 +39,8 @@ class ConnectionLog:
         self._news = asyncio.Event()
         self._recent: dict[object, tuple[float, Connection]] = {}
         """The row that the next of a kind still belongs to, and when it was last added to."""
-        self._unsaved: dict[str, Connection] = {}
-        self._saving = asyncio.Lock()
+        self._unsaved_entries: dict[str, Connection] = {}
+        self._save_lock = asyncio.Lock()
 
     @contextlib.asynccontextmanager
     async def keeps_log(self) -> AsyncIterator[None]:
@@ -78,13 +78,13 @@ class ConnectionLog:
         """Write down what was noted until now. Raises StorageFault."""
         for connection in egress_gate.take_connections():
             self._add_entry(connection)
-        async with self._saving:
-            unsaved_entries, self._unsaved = self._unsaved, {}
+        async with self._save_lock:
+            unsaved_entries, self._unsaved_entries = self._unsaved_entries, {}
             try:
                 if unsaved_entries:
                     await self._chats.save_connections(list(unsaved_entries.values()))
             except BaseException:
-                self._unsaved = {**unsaved_entries, **self._unsaved}
+                self._unsaved_entries = {**unsaved_entries, **self._unsaved_entries}
                 raise
 
     async def list_connections(self, limit: int) -> ConnectionList:
@@ -111,7 +111,7 @@ class ConnectionLog:
             else replace(connection, id=f"cn_{uuid4().hex[:12]}")
         )
         self._recent[row.key] = (now, row)
-        self._unsaved[row.id] = row
+        self._unsaved_entries[row.id] = row
         self._events.publish(ConnectionChanged(connection=row))
 
 

@@ -122,41 +122,41 @@ class RequestInspector(ExchangeSink):
 
     def __init__(self, settings: SettingsStore, supervisor: Supervisor, events: EventHub) -> None:
         self._settings, self._supervisor, self._events = settings, supervisor, events
-        self._kept: dict[str, InspectedRequest] = {}
+        self._requests: dict[str, InspectedRequest] = {}
         self._news: dict[str, InspectedRequest] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._tells_soon = False
 
     def on_request(self, exchange: Observation) -> None:
         """Keep a request."""
-        self._announce(self._kept.setdefault(exchange.caller.id, InspectedRequest(exchange)))
+        self._announce(self._requests.setdefault(exchange.caller.id, InspectedRequest(exchange)))
 
     def on_change(self, exchange: Observation) -> None:
         """Tell of it."""
-        if (request := self._kept.get(exchange.caller.id)) is not None:
+        if (request := self._requests.get(exchange.caller.id)) is not None:
             self._announce(request)
 
     def on_end(self, exchange: Observation) -> None:
         """Keep what it came to; a request that concerns no model only if it was refused."""
         if exchange.concerns_model:
-            request = self._kept.get(exchange.caller.id)
+            request = self._requests.get(exchange.caller.id)
             if request is None:
-                request = self._kept[exchange.caller.id] = InspectedRequest(exchange)
+                request = self._requests[exchange.caller.id] = InspectedRequest(exchange)
             self._announce(request)
-            if len(self._kept) > self._settings.get_int("inspector.requests"):
+            if len(self._requests) > self._settings.get_int("inspector.requests"):
                 self._trim_kept()
 
     def list_requests(self, *, limit: int, model: str = "", outcome: str = "") -> list[RequestInfo]:
         """Return requests, newest first; with `outcome` only those that ended so."""
         engines = self._supervisor.list_statuses()
-        infos = (request.describe(engines) for request in reversed(self._kept.values()))
+        infos = (request.describe(engines) for request in reversed(self._requests.values()))
         matching_infos = (info for info in infos if model in ("", info.model) and outcome in ("", info.outcome))
         return list(islice(matching_infos, limit))
 
     def list_running(self) -> Iterator[RequestInfo]:
         """Yield the requests that go on."""
         engines = self._supervisor.list_statuses()
-        return (request.describe(engines) for request in self._kept.values() if not request.exchange.is_over)
+        return (request.describe(engines) for request in self._requests.values() if not request.exchange.is_over)
 
     def show_request(self, request_id: str) -> RequestDetail:
         """Return one request with its words, as far as they were kept. Raises NotFound."""
@@ -172,7 +172,7 @@ class RequestInspector(ExchangeSink):
 
     def keeps_words(self, request_id: str) -> bool:
         """Tell whether a request is still kept with its words."""
-        request = self._kept.get(request_id)
+        request = self._requests.get(request_id)
         return request is not None and bool(request.exchange.kept_request)
 
     def stop_request(self, request_id: str) -> RequestInfo:
@@ -183,14 +183,14 @@ class RequestInspector(ExchangeSink):
 
     def forget_requests(self) -> None:
         """Let go of every request that is over."""
-        self._kept = {key: request for key, request in self._kept.items() if not request.exchange.is_over}
+        self._requests = {key: request for key, request in self._requests.items() if not request.exchange.is_over}
         self._events.publish(RequestsForgotten())
 
     def settings_changed(self) -> None:
         """Keep no more than is wanted now."""
         self._trim_kept()
         if not self._settings.get_flag(KEEPS_BODIES):
-            for request in self._kept.values():
+            for request in self._requests.values():
                 request.exchange.forget_bodies()
 
     def close(self) -> None:
@@ -199,9 +199,9 @@ class RequestInspector(ExchangeSink):
             self._timer.cancel()
 
     def _find_request(self, request_id: str) -> InspectedRequest:
-        if request_id not in self._kept:
+        if request_id not in self._requests:
             raise NotFound("There is no such request.", hint="It may have been forgotten.", code="request_not_found")
-        return self._kept[request_id]
+        return self._requests[request_id]
 
     def _announce(self, request: InspectedRequest) -> None:
         self._news[request.exchange.caller.id] = request
@@ -210,11 +210,11 @@ class RequestInspector(ExchangeSink):
             self._tick_in(SOON_S)
 
     def _trim_kept(self) -> None:
-        excess = len(self._kept) - self._settings.get_int("inspector.requests")
+        excess = len(self._requests) - self._settings.get_int("inspector.requests")
         if excess > 0:
-            over = (key for key, request in self._kept.items() if request.exchange.is_over)
+            over = (key for key, request in self._requests.items() if request.exchange.is_over)
             for key in list(islice(over, excess)):
-                del self._kept[key]
+                del self._requests[key]
 
     def _tick_in(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()
@@ -226,7 +226,7 @@ class RequestInspector(ExchangeSink):
 
     def _publish_news(self) -> None:
         self._timer, self._tells_soon = None, False
-        going_on = {key: request for key, request in self._kept.items() if not request.exchange.is_over}
+        going_on = {key: request for key, request in self._requests.items() if not request.exchange.is_over}
         if self._events.has_listeners:
             engines = self._supervisor.list_statuses()
             for request in (self._news | going_on).values():
@@ -244,7 +244,7 @@ class UsageRecorder(ExchangeSink):
 
     def __init__(self, store: ChatStore, keys: KeyStore) -> None:
         self._store, self._keys = store, keys
-        self._used: list[UsageEntry] = []
+        self._unsaved_entries: list[UsageEntry] = []
         self._timer: asyncio.TimerHandle | None = None
         self._background = Background()
 
@@ -253,7 +253,7 @@ class UsageRecorder(ExchangeSink):
         if not exchange.concerns_model:
             return
         figures = figures_of(exchange)
-        self._used.append(
+        self._unsaved_entries.append(
             UsageEntry(
                 at=exchange.at,
                 client=exchange.caller.client,
@@ -306,7 +306,7 @@ class UsageRecorder(ExchangeSink):
         self._background.spawn(self._save_usage())
 
     async def _save_usage(self) -> None:
-        used_tokens, self._used = self._used, []
+        used_tokens, self._unsaved_entries = self._unsaved_entries, []
         if not used_tokens:
             return
         try:

@@ -41,16 +41,16 @@ def merge_pages(pages: Iterable[RouterPage]) -> str:
 
 
 def _read_page(page: RouterPage, headers: dict[str, dict[str, str]], samples: dict[str, list[str]]) -> None:
-    described: dict[str, dict[str, str]] = {}
+    descriptions: dict[str, dict[str, str]] = {}
     ours = f'fleet="{escape_label(page.fleet)}",router="{escape_label(page.router)}"'
     for line in _lines_of(page):
         if header := _HEADER.fullmatch(line):
-            described.setdefault(header[2] or header[4], {}).setdefault(header[1] or header[3], line)
+            descriptions.setdefault(header[2] or header[4], {}).setdefault(header[1] or header[3], line)
         elif (sample := _SAMPLE.fullmatch(line)) and is_number(sample[3]):
-            name = sample[1] if sample[1] in described else _SUFFIX.sub("", sample[1])
-            family = name if name in described else sample[1]
+            name = sample[1] if sample[1] in descriptions else _SUFFIX.sub("", sample[1])
+            family = name if name in descriptions else sample[1]
             samples.setdefault(family, []).append(f"{sample[1]}{{{_join_labels(ours, sample[2])}}} {sample[3]}")
-    for name, lines in described.items():
+    for name, lines in descriptions.items():
         headers.setdefault(name, lines)
 
 

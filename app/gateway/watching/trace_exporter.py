@@ -201,7 +201,7 @@ class TraceExporter(ExchangeSink):
         self._timer: asyncio.TimerHandle | None = None
         self._is_sending = False
         self._backoff_s = 0.0
-        self._sent = self._refused = 0
+        self._sent_count = self._refused_count = 0
         self._instance = uuid4().hex
         self.apply_settings()
 
@@ -245,9 +245,9 @@ class TraceExporter(ExchangeSink):
             endpoint=collector.url if collector else "",
             has_contents=self._observers.traces_contents,
             header_names=names,
-            sent=self._sent,
+            sent=self._sent_count,
             waiting=len(self._queue),
-            dropped=self._queue.dropped + self._refused,
+            dropped=self._queue.dropped + self._refused_count,
             problem=collector.problem.sentence if collector else "",
         )
         return msgspec.structs.replace(state, sentence=_describe(state))
@@ -272,7 +272,7 @@ class TraceExporter(ExchangeSink):
             )
         if await collector.deliver([encode_span(make_test_span())]) is not Delivery.TAKEN:
             raise EnvironmentFault(collector.problem.sentence, hint=collector.problem.hint, code="traces_not_sent")
-        self._sent += 1
+        self._sent_count += 1
 
     async def close(self) -> None:
         """Send what is left, within a moment."""
@@ -318,7 +318,7 @@ class TraceExporter(ExchangeSink):
     def _note_delivery(self, collector: Collector, delivery: Delivery, batch: Sequence[bytes]) -> None:
         had_problem = bool(self._backoff_s)
         if delivery is Delivery.TAKEN:
-            self._sent += len(batch)
+            self._sent_count += len(batch)
             self._backoff_s = 0.0
             if had_problem:
                 log.info("The collector at %s takes traces again.", collector.address)
@@ -327,7 +327,7 @@ class TraceExporter(ExchangeSink):
         if delivery is Delivery.LATER:
             self._queue.put_back(batch)
         else:
-            self._refused += len(batch)
+            self._refused_count += len(batch)
         if not had_problem:
             problem = collector.problem
             log.warning("Traces are not sent: %s", problem.sentence)

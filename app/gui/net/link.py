@@ -90,7 +90,7 @@ class GatewayLink(QObject):
         self._status_call: GatewayCall | None = None
         self._events: GatewayCall | None = None
         self._call_started_at = 0.0
-        self._leaving: int | None = None
+        self._leaving_pid: int | None = None
         self._ours: int | None = None
         """The process that answered after a start from here."""
         self._starts: list[float] = []
@@ -126,7 +126,7 @@ class GatewayLink(QObject):
         if self.state is LinkState.LINKED:
             self._drop_events()
             self._api.post("/shutdown", None, kind=NoneType, then=lambda _: None, on_error=lambda _: None)
-            self._leaving = self._api.gateway.pid if self._api.gateway else None
+            self._leaving_pid = self._api.gateway.pid if self._api.gateway else None
         self._starts.clear()
         self.state = LinkState.STARTING
         self._child = None
@@ -156,9 +156,9 @@ class GatewayLink(QObject):
                 return
             self._status_call.cancel()
         port_file = self._find.read()
-        if port_file is not None and port_file.pid == self._leaving:
+        if port_file is not None and port_file.pid == self._leaving_pid:
             return
-        self._leaving = None
+        self._leaving_pid = None
         if port_file is None:
             self._fail_attempt(_gateway_slow())
             return

@@ -33,7 +33,7 @@ class RemoteStore(QObject, Generic[T]):
         self._call: GatewayCall | None = None
         self._is_due = False
         """Whether it has to be read (again)."""
-        self._overtaking: list[Event] = []
+        self._overtaking_events: list[Event] = []
         """Events that came while an answer was under way, which may not know of them."""
         shell.connected.connect(self.read_anew)
         shell.event_received.connect(self.take)
@@ -82,7 +82,7 @@ class RemoteStore(QObject, Generic[T]):
             self.refresh()
             return
         if self._call is not None:
-            self._overtaking.append(event)
+            self._overtaking_events.append(event)
         self.apply(event)
 
     def _read_if_due(self) -> None:
@@ -91,7 +91,7 @@ class RemoteStore(QObject, Generic[T]):
 
     def _send(self) -> None:
         self._is_due = False
-        self._overtaking.clear()
+        self._overtaking_events.clear()
         self._call = self._ask()
 
     def _ask(self) -> GatewayCall:
@@ -99,7 +99,7 @@ class RemoteStore(QObject, Generic[T]):
 
     def _take_answer(self, value: T) -> None:
         self._call = None
-        overtaking_items, self._overtaking = self._overtaking, []
+        overtaking_items, self._overtaking_events = self._overtaking_events, []
         self.replace(value)
         for event in overtaking_items:
             self.apply(event)

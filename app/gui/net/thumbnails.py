@@ -21,7 +21,7 @@ class Thumbnails(QObject):
         super().__init__(parent)
         self._api = api
         self._pixmaps: dict[str, QPixmap] = {}
-        self._waiting: set[str] = set()
+        self._pending_paths: set[str] = set()
 
     def find(self, attachment: Attachment) -> QPixmap | None:
         """Return the picture; None before it is there, and for what is no picture."""
@@ -36,14 +36,14 @@ class Thumbnails(QObject):
 
     def _fetch(self, attachment: Attachment) -> None:
         key = attachment.hash
-        if key in self._waiting:
+        if key in self._pending_paths:
             return
-        self._waiting.add(key)
+        self._pending_paths.add(key)
 
         def keep(content: bytes) -> None:
             pixmap = QPixmap()
             pixmap.loadFromData(content)
-            self._waiting.discard(key)
+            self._pending_paths.discard(key)
             self._pixmaps[key] = pixmap
             while len(self._pixmaps) > _MOST_KEPT:
                 del self._pixmaps[next(iter(self._pixmaps))]

@@ -69,16 +69,16 @@ class PauseBanner(Banner):
 
     def __init__(self, theme: Theme, stores: Stores) -> None:
         super().__init__(theme, "warn", "pause")
-        self._paused, self._running = stores.paused, stores.running
-        self.button = self.add_button(tr("Resume"), "play", self._paused.resume)
-        self._paused.changed.connect(self._show_state)
-        self._running.changed.connect(self._show_state)
+        self._pause_state, self._running_models = stores.paused, stores.running
+        self.button = self.add_button(tr("Resume"), "play", self._pause_state.resume)
+        self._pause_state.changed.connect(self._show_state)
+        self._running_models.changed.connect(self._show_state)
         self._show_state()
 
     def _show_state(self) -> None:
-        self.setVisible(self._paused.state.is_paused)
+        self.setVisible(self._pause_state.state.is_paused)
         pause_words = tr("Paused: the memory is free for other programs.")
-        self.sentence.setText(f"{pause_words} {busy_sentence(self._running.active())}".strip())
+        self.sentence.setText(f"{pause_words} {busy_sentence(self._running_models.active())}".strip())
 
 
 def busy_sentence(active: Sequence[EngineStatus]) -> str:

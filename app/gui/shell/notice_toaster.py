@@ -26,10 +26,10 @@ class NoticeToaster(QObject):
 
     def __init__(self, shell: Shell, stores: Stores) -> None:
         super().__init__(shell)
-        self._shell, self._running, self._preferences = shell, stores.running, stores.preferences
+        self._shell, self._running_models, self._preferences = shell, stores.running, stores.preferences
         self._shown_loads: set[tuple[str, float | None]] | None = None
         shell.event_received.connect(self._show_notice)
-        self._running.changed.connect(self._show_remedies)
+        self._running_models.changed.connect(self._show_remedies)
 
     def _show_notice(self, event: Event) -> None:
         if isinstance(event, Notice):
@@ -37,7 +37,7 @@ class NoticeToaster(QObject):
 
     def _show_remedies(self) -> None:
         mended_engines = [
-            engine for engine in self._running.items if engine.mended and engine.state is EngineState.READY
+            engine for engine in self._running_models.items if engine.mended and engine.state is EngineState.READY
         ]
         if self._shown_loads is not None:
             for status in mended_engines:
@@ -50,7 +50,7 @@ class NoticeToaster(QObject):
         }
 
     def _undo_remedy(self, status: EngineStatus) -> None:
-        undo_remedy(status, self._preferences, self._running, self._show_error)
+        undo_remedy(status, self._preferences, self._running_models, self._show_error)
 
     def _show_error(self, error: ErrorBody) -> None:
         self._shell.show_toast(f"{error.sentence} {error.hint}".strip())

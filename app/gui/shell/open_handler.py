@@ -29,7 +29,7 @@ class OpenHandler(QObject):
     def __init__(self, window: QWidget, shell: Shell, library: LibraryStore) -> None:
         super().__init__(window)
         self._window, self._shell, self._library = window, shell, library
-        self._waiting: list[OpenChat] = []
+        self._pending_chats: list[OpenChat] = []
         library.changed.connect(self._start_chat)
 
     def handle_arguments(self, arguments: list[str], folder: Path) -> None:
@@ -45,16 +45,16 @@ class OpenHandler(QObject):
                 self._shell.show_page(PageId.MODELS)
                 self._shell.repository_requested.emit(request.repository)
             elif isinstance(request, OpenChat):
-                self._waiting = [request]  # a second chat takes the place of the first
+                self._pending_chats = [request]  # a second chat takes the place of the first
             elif isinstance(request, OpenRefusal):
                 self._shell.show_toast(request.sentence)
         self._start_chat()
 
     def _start_chat(self) -> None:
         """Start the chat that was asked for, once it is known which models there are."""
-        if not self._waiting or not self._library.is_known:
+        if not self._pending_chats or not self._library.is_known:
             return
-        model = self._waiting.pop().model
+        model = self._pending_chats.pop().model
         if model and not any(item.name == model for item in self._library.items):
             self._shell.show_toast(tr("There is no model called {model}.", model=model))
         else:

@@ -27,7 +27,7 @@ class FocusRing(QObject):
         super().__init__(owner)
         self._theme = theme
         self._ring = _RingOverlay(theme, owner)
-        self._watched: list[QWidget] = []
+        self._watched_widgets: list[QWidget] = []
         application = QApplication.instance()
         if isinstance(application, QApplication):
             application.focusChanged.connect(self._follow_focus)
@@ -44,10 +44,10 @@ class FocusRing(QObject):
         return super().eventFilter(watched, event)
 
     def _follow_focus(self, _old: QWidget | None, now: QWidget | None) -> None:
-        for widget in self._watched:
+        for widget in self._watched_widgets:
             if isValid(widget):
                 widget.removeEventFilter(self)
-        self._watched = []
+        self._watched_widgets = []
         if now is not None and _wants_ring(now):
             self._attach_ring(now)
             self._ring.fit_target()
@@ -65,7 +65,7 @@ class FocusRing(QObject):
         step: QWidget | None = target
         while step is not None and step is not parent:
             step.installEventFilter(self)
-            self._watched.append(step)
+            self._watched_widgets.append(step)
             step = step.parentWidget()
 
 

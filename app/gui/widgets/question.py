@@ -45,11 +45,11 @@ class QuestionDialog(QWidget):
         self.title = Paragraph(theme, role="section")
         self.sentence = Paragraph(theme, color="ink-2")
         self.remembers = Toggle(theme, tr("Do not ask again"))
-        self._remembering = QWidget()
-        line = HBox(theme, self._remembering, margins=(0, 12, 0, 0), gap=12)
+        self._remember_row = QWidget()
+        line = HBox(theme, self._remember_row, margins=(0, 12, 0, 0), gap=12)
         line.addWidget(self.remembers)
         line.addWidget(Paragraph(theme, tr("Do not ask again. You can change this in Settings."), color="ink-2"), 1)
-        for widget in (self.title, self.sentence, self._remembering):
+        for widget in (self.title, self.sentence, self._remember_row):
             box.addWidget(widget)
         self._answers = FlowLayout(theme, gap=8)
         place = QWidget()
@@ -65,7 +65,7 @@ class QuestionDialog(QWidget):
         self.title.setText(title)
         self.sentence.setText(sentence)
         self.remembers.setChecked(False)
-        self._remembering.setVisible(offers_memory)
+        self._remember_row.setVisible(offers_memory)
         clear_layout(self._answers)
         self.buttons = [self._make_button(reply) for reply in replies]
         self.setAccessibleName(title)

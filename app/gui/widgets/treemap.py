@@ -75,7 +75,7 @@ class Treemap(QWidget):
         self._places: list[tuple[QRectF, TreemapCell, TreemapGroup]] = []
         self._heads: list[tuple[QRectF, TreemapGroup]] = []
         self._current = 0
-        self._hovered = -1
+        self._hovered_index = -1
         self.setAccessibleName(name)
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -100,7 +100,7 @@ class Treemap(QWidget):
         self._lay_out()
         keys = [cell.key for cell in self.cells]
         self._current = keys.index(was.key) if was is not None and was.key in keys else 0
-        self._hovered = -1
+        self._hovered_index = -1
         self._announce_current()
 
     def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
@@ -113,10 +113,10 @@ class Treemap(QWidget):
 
     def event(self, event: QEvent) -> bool:
         """Show the tip of the part below the pointer, and forget it when the pointer leaves."""
-        if event.type() is QEvent.Type.ToolTip and self._hovered >= 0:
-            cell = self._places[self._hovered][1]
+        if event.type() is QEvent.Type.ToolTip and self._hovered_index >= 0:
+            cell = self._places[self._hovered_index][1]
             QToolTip.showText(
-                self.mapToGlobal(self._places[self._hovered][0].center()).toPoint(), _cell_words(cell), self
+                self.mapToGlobal(self._places[self._hovered_index][0].center()).toPoint(), _cell_words(cell), self
             )
             return True
         if event.type() is QEvent.Type.Leave:
@@ -164,7 +164,7 @@ class Treemap(QWidget):
     def _paint_cell(self, painter: QPainter, at: int, place: QRectF, cell: TreemapCell, group: TreemapGroup) -> None:
         radius = min(self._theme.px(4), place.width() / 2, place.height() / 2)
         color = QColor(self._theme.color(group.color))
-        color.setAlphaF(_TINT_HOVERED if at == self._hovered and cell.key else _TINT)
+        color.setAlphaF(_TINT_HOVERED if at == self._hovered_index and cell.key else _TINT)
         painter.setBrush(color)
         is_current = at == self._current and self.hasFocus()
         painter.setPen(QPen(self._theme.color("accent"), 2) if is_current else Qt.PenStyle.NoPen)
@@ -215,8 +215,8 @@ class Treemap(QWidget):
         return next((at for at, (place, _, _) in enumerate(self._places) if place.contains(point)), -1)
 
     def _hover_at(self, at: int) -> None:
-        if at != self._hovered:
-            self._hovered = at
+        if at != self._hovered_index:
+            self._hovered_index = at
             is_choice = at >= 0 and bool(self._places[at][1].key)
             self.setCursor(Qt.CursorShape.PointingHandCursor if is_choice else Qt.CursorShape.ArrowCursor)
             self.update()

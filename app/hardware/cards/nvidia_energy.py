@@ -67,9 +67,9 @@ class NvmlMeter:
         self._sleep = sleep
         self._power = PowerIntegral()
         cards = {_card_uuid(nvml, handle): handle for handle in _list_handles(nvml)}
-        self._counting = [card for card, handle in cards.items() if self._read_millijoules(handle) is not None]
+        self._counting_cards = [card for card, handle in cards.items() if self._read_millijoules(handle) is not None]
         self._cards = cards
-        others = {card: handle for card, handle in cards.items() if card not in self._counting}
+        others = {card: handle for card, handle in cards.items() if card not in self._counting_cards}
         if others and self.sample_power(others):
             threading.Thread(target=self._sample_always, args=(others,), daemon=True).start()
 
@@ -81,7 +81,7 @@ class NvmlMeter:
     def read_counters(self) -> EnergyCounters:
         """Return what each card has used so far."""
         counters: EnergyCounters = {}
-        for card in self._counting:
+        for card in self._counting_cards:
             millijoules = self._read_millijoules(self._cards[card])
             if millijoules is not None:
                 counters[card] = EnergyCounter(value_uj=millijoules * 1000, source=NVML)

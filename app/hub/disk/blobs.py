@@ -35,7 +35,7 @@ class BlobStore:
     """The uploaded files, and what models were made of them. Reads and writes disks."""
 
     def __init__(self, folder: Path, made_models_file: Path) -> None:
-        self._folder, self._made = folder, made_models_file
+        self._folder, self._models_folder = folder, made_models_file
 
     def blob_path(self, digest: str) -> Path:
         """Return where a blob is, or would be. Raises BadRequest."""
@@ -55,7 +55,7 @@ class BlobStore:
             if not self.has_blob(digest):
                 raise NotFound(f"There is no blob {digest}.", hint="Upload it first.", code="blob_not_found")
         fingerprint = "\0".join(f"{name}\0{hex_of(digest)}" for name, digest in sorted(files.items()))
-        folder = self._made / hashlib.sha256(fingerprint.encode()).hexdigest()[:16]
+        folder = self._models_folder / hashlib.sha256(fingerprint.encode()).hexdigest()[:16]
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             return {name: _link_or_copy(self.blob_path(digest), folder / name) for name, digest in files.items()}
@@ -66,7 +66,7 @@ class BlobStore:
         """Remove weights whose models are gone (`used`: the paths of those that are not), and blobs left unused."""
         before = (time.time() if now is None else now) - KEPT_S
         with contextlib.suppress(OSError):
-            for folder in self._made.iterdir() if self._made.is_dir() else ():
+            for folder in self._models_folder.iterdir() if self._models_folder.is_dir() else ():
                 if not any(str(file) in used_paths for file in folder.iterdir()):
                     shutil.rmtree(folder, ignore_errors=True)
             for blob in self._folder.iterdir() if self._folder.is_dir() else ():
@@ -82,7 +82,7 @@ class BlobUpload:
         self._path, self._digest, self._expected_bytes = path, digest, expected_bytes
         self._hash = hashlib.sha256()
         self._out: BinaryIO | None = None
-        self._staged: Path | None = None
+        self._staged_file: Path | None = None
 
     def open_file(self) -> None:
         """Open the file. Raises StorageFault, also if the disk has no room for all of it."""
@@ -92,7 +92,7 @@ class BlobUpload:
             handle, staged_path = tempfile.mkstemp(dir=self._path.parent, prefix=_STAGED)
         except OSError as error:
             raise write_fault("the file", error) from error
-        self._out, self._staged = os.fdopen(handle, "wb"), Path(staged_path)
+        self._out, self._staged_file = os.fdopen(handle, "wb"), Path(staged_path)
 
     def close_and_clean(self) -> None:
         """Close, and remove what is left of it."""
@@ -100,8 +100,8 @@ class BlobUpload:
             if self._out is not None:
                 self._out.close()
         with contextlib.suppress(OSError):
-            if self._staged is not None:
-                self._staged.unlink(missing_ok=True)
+            if self._staged_file is not None:
+                self._staged_file.unlink(missing_ok=True)
 
     def write_piece(self, data: bytes) -> None:
         """Take in a piece. Raises StorageFault."""
@@ -116,7 +116,7 @@ class BlobUpload:
     def move_into_place(self) -> None:
         """Put it in place. Raises BadRequest if it is not what its digest says, StorageFault."""
         assert self._out is not None  # noqa: S101 -- as above
-        assert self._staged is not None  # noqa: S101 -- as above
+        assert self._staged_file is not None  # noqa: S101 -- as above
         digest = self._hash.hexdigest()
         if digest != self._digest:
             raise BadRequest(
@@ -126,7 +126,7 @@ class BlobUpload:
             self._out.flush()
             os.fsync(self._out.fileno())
             self._out.close()
-            self._staged.replace(self._path)
+            self._staged_file.replace(self._path)
         except OSError as error:
             raise write_fault("the file", error) from error
 

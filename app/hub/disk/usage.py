@@ -115,16 +115,16 @@ def _innermost_folder(path: Path, folders: Sequence[SearchFolder]) -> SearchFold
     return max(around, key=lambda folder: len(folder.path.parts), default=None)
 
 
-def _build_folder(searched: SearchFolder, holdings: Iterable[ModelHolding]) -> Folder:
-    inside = [held_model for held_model in holdings if held_model.folder == str(searched.path)]
+def _build_folder(search_folder: SearchFolder, holdings: Iterable[ModelHolding]) -> Folder:
+    inside = [held_model for held_model in holdings if held_model.folder == str(search_folder.path)]
     return Folder(
-        path=str(searched.path),
-        kind=searched.kind,
-        title=searched.title,
+        path=str(search_folder.path),
+        kind=search_folder.kind,
+        title=search_folder.title,
         models=len(inside),
         size_bytes=sum(held_model.size_bytes for held_model in inside),
-        problem=problem_of(searched.path)
-        if inside or searched.kind is FolderKind.NAMED or searched.path.exists()
+        problem=problem_of(search_folder.path)
+        if inside or search_folder.kind is FolderKind.NAMED or search_folder.path.exists()
         else "",
     )
 

@@ -44,7 +44,7 @@ class ChunkMap:
         self.content = content
         self._part, self._file = part, part.with_suffix(".map")
         self._lock = threading.Lock()
-        self._unsynced: list[int] = []
+        self._unsynced_chunks: list[int] = []
         self._synced_at = time.monotonic()
         self._marks = bytearray(content.chunk_count)
         self._head = msgspec.json.encode(content) + b"\n"
@@ -70,10 +70,10 @@ class ChunkMap:
         try:
             with self._lock:
                 self._set_mark(index, _WRITTEN)
-                self._unsynced.append(index)
+                self._unsynced_chunks.append(index)
                 if time.monotonic() - self._synced_at < SYNC_S:
                     return
-                settled_chunks, self._unsynced, self._synced_at = self._unsynced, [], time.monotonic()
+                settled_chunks, self._unsynced_chunks, self._synced_at = self._unsynced_chunks, [], time.monotonic()
             os.fsync(file_handle)
             with self._lock:
                 for synced_index in settled_chunks:
@@ -86,7 +86,7 @@ class ChunkMap:
         with self._lock:
             for index in indexes:
                 self._marks[index] = _MISSING
-            self._unsynced = [index for index in self._unsynced if self._marks[index] != _MISSING]
+            self._unsynced_chunks = [index for index in self._unsynced_chunks if self._marks[index] != _MISSING]
             self._write_map()
 
     @property

@@ -234,12 +234,12 @@ class _CallReporter:
 
     def __init__(self) -> None:
         self.news = threading.Event()
-        self._telling = threading.Lock()
+        self._tell_lock = threading.Lock()
         threading.Thread(target=self._go_on, name="calls", daemon=True).start()
 
     def report_calls(self) -> None:
         """Say what was not said yet."""
-        with self._telling:  # what was taken is said before anything that comes after it
+        with self._tell_lock:  # what was taken is said before anything that comes after it
             if connections := egress_gate.take_connections():
                 _write_message(ConnectionsMade(connections=connections))
 

@@ -184,8 +184,8 @@ class _FileStreams:
         self._regions = Regions(chunks.chunks_to_fetch)
         self._failure: Exception | None = None
         self._fruitless = self._breaks = 0
-        self._received = 0
-        self._begun: dict[int, int] = {}
+        self._received_bytes = 0
+        self._begun_bytes: dict[int, int] = {}
         """Bytes of chunks that came since this process began."""
         self._is_whole = False
         """The server knows no ranges: one stream, from the start."""
@@ -209,9 +209,9 @@ class _FileStreams:
     def _would_help(self, threads: list[threading.Thread]) -> bool:
         """Watch for a while and tell whether another stream would help; not once nothing is left to do."""
         while self._failure is None and (alive := [thread for thread in threads if thread.is_alive()]):
-            before = self._received
+            before = self._received_bytes
             alive[0].join(self._deps.widen_after_s)
-            if self._received - before <= ENOUGH_BYTES_PER_S * self._deps.widen_after_s:
+            if self._received_bytes - before <= ENOUGH_BYTES_PER_S * self._deps.widen_after_s:
                 return True
         return False
 
@@ -229,7 +229,7 @@ class _FileStreams:
 
     def _read_run(self, run: range, out: FileIO, on_chunk: Callable[[], None]) -> None:
         index = run.start
-        start = self._chunks.chunk_span(index).start + self._begun.get(index, 0)
+        start = self._chunks.chunk_span(index).start + self._begun_bytes.get(index, 0)
         try:
             with self._source.open_stream(start, self._chunks.chunk_span(run.stop - 1).stop) as answer:
                 while True:
@@ -245,13 +245,13 @@ class _FileStreams:
     def _write_chunk(self, index: int, answer: ByteStream, out: FileIO) -> None:
         """Write the rest of a chunk. What came of it before the stream broke is not asked for again."""
         span = self._chunks.chunk_span(index)
-        begun_bytes = self._begun.get(index, 0)
+        begun_bytes = self._begun_bytes.get(index, 0)
         out.seek(span.start + begun_bytes)
         for piece in answer.read_pieces(len(span) - begun_bytes, self._deps.stop):
             _write_all(out, piece)
             begun_bytes += len(piece)
-            self._begun[index], self._fruitless = begun_bytes, 0
-            self._received += len(piece)
+            self._begun_bytes[index], self._fruitless = begun_bytes, 0
+            self._received_bytes += len(piece)
             self._deps.progress(len(piece))
             self._deps.throttle.wait_for_share(len(piece), self._deps.stop)
         self._chunks.mark_chunk(index, out.fileno())
@@ -279,8 +279,10 @@ class _FileStreams:
 
     def _uncount_begun(self) -> None:
         """Whoever goes on from here begins these chunks again."""
-        self._deps.progress(-sum(count for index, count in self._begun.items() if not self._chunks.has_chunk(index)))
-        self._begun.clear()
+        self._deps.progress(
+            -sum(count for index, count in self._begun_bytes.items() if not self._chunks.has_chunk(index))
+        )
+        self._begun_bytes.clear()
 
     def _pause_or_raise(self, interruption: StreamInterrupted) -> None:
         """Wait before the next try, longer each time nothing came. Raises when it is no use, or somebody ends it."""

@@ -34,16 +34,16 @@ class FolderListings:
     """Remembers what was listed. Not thread-safe: its owner holds a lock."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[int, FolderListing]] = {}
-        self._used: set[str] = set()
+        self._listings: dict[str, tuple[int, FolderListing]] = {}
+        self._used_folders: set[str] = set()
 
     def listing_of(self, folder: str) -> FolderListing | None:
         """Return what a folder holds; None if it cannot be listed."""
         try:
             status = os.stat(folder)  # noqa: PTH116 -- thousands of times; a Path takes longer than the question
             identity = (status.st_dev, status.st_ino)
-            self._used.add(folder)
-            known_listing = self._known.get(folder)
+            self._used_folders.add(folder)
+            known_listing = self._listings.get(folder)
             if (
                 known_listing is not None
                 and known_listing[0] == status.st_mtime_ns
@@ -54,14 +54,14 @@ class FolderListings:
         except OSError:
             return None
         if is_sure and status.st_mtime_ns < time.time_ns() - SETTLED_NS:
-            self._known[folder] = (status.st_mtime_ns, listing)
+            self._listings[folder] = (status.st_mtime_ns, listing)
         return listing
 
     def forget_unused(self) -> None:
         """Forget folders that nobody asked for since the last call."""
-        for folder in self._known.keys() - self._used:
-            del self._known[folder]
-        self._used.clear()
+        for folder in self._listings.keys() - self._used_folders:
+            del self._listings[folder]
+        self._used_folders.clear()
 
 
 def _list_folder(folder: str, identity: tuple[int, int]) -> tuple[FolderListing, bool]:

@@ -22,36 +22,38 @@ class FolderInspector:
     """Reads folders and remembers them. Not thread-safe: its library holds a lock."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, tuple[FolderStamp, ModelInfo | None]] = {}
+        self._inspections: dict[Path, tuple[FolderStamp, ModelInfo | None]] = {}
         self.has_new = False
         """Whether anything was read since it was last kept."""
 
     def recall_folders(self, folder_records: Mapping[str, FolderRecord]) -> None:
         """Remember what was read before the last restart."""
-        self._known = {Path(path): (read.stamp, read.model) for path, read in folder_records.items()} | self._known
+        self._inspections = {
+            Path(path): (read.stamp, read.model) for path, read in folder_records.items()
+        } | self._inspections
 
     def export_folders(self) -> dict[str, FolderRecord]:
         """Return what is to be kept over the next restart."""
-        return {str(path): FolderRecord(stamp, model) for path, (stamp, model) in self._known.items()}
+        return {str(path): FolderRecord(stamp, model) for path, (stamp, model) in self._inspections.items()}
 
     def describe_folder(self, candidate: Candidate) -> ModelInfo | None:
         """Return the model, with its problem if it has one; None for a folder that holds none of ours."""
         stamp = _folder_stamp(candidate.first)
-        known_folder = self._known.get(candidate.first)
+        known_folder = self._inspections.get(candidate.first)
         if known_folder is None or known_folder[0] != stamp:
             known_folder = (stamp, _describe_folder(candidate, stamp))
-            self._known[candidate.first], self.has_new = known_folder, True
+            self._inspections[candidate.first], self.has_new = known_folder, True
         return known_folder[1]
 
     def is_as_it_was(self, path: Path) -> bool:
         """Whether a folder that was read is still the same."""
-        known_folder = self._known.get(path)
+        known_folder = self._inspections.get(path)
         return known_folder is not None and known_folder[0] == _folder_stamp(path)
 
     def keep_only(self, folders: Iterable[Path]) -> None:
         """Forget folders that are no longer there."""
         present = frozenset(folders)
-        self._known = {path: known_folder for path, known_folder in self._known.items() if path in present}
+        self._inspections = {path: known_folder for path, known_folder in self._inspections.items() if path in present}
 
 
 def _describe_folder(candidate: Candidate, stamp: FolderStamp) -> ModelInfo | None:

@@ -33,7 +33,7 @@ class HeaderInspector:
 
     def __init__(self, index: HeaderIndex | None = None) -> None:
         self._index = index or HeaderIndex(None)
-        self._known: dict[Path, tuple[Stamp, GgufFacts | UserError]] = {}
+        self._inspections: dict[Path, tuple[Stamp, GgufFacts | UserError]] = {}
         self._records: dict[Path, _ModelRecord] = {}
         self._folders = FolderInspector()
         self._has_new = False
@@ -66,7 +66,7 @@ class HeaderInspector:
 
     def is_as_it_was(self, path: Path) -> bool:
         """Whether a file that was read is still the same one. May be asked from any thread."""
-        known_file = self._known.get(path)
+        known_file = self._inspections.get(path)
         if known_file is None:
             return self._folders.is_as_it_was(path)
         return known_file[0] == _file_stamp(path)
@@ -75,7 +75,7 @@ class HeaderInspector:
         """Remember what was read before the last restart."""
         records = self._index.read_index()
         known_files = {Path(path): (read.stamp, read.facts) for path, read in records.files.items()}
-        self._known = {**known_files, **self._known}
+        self._inspections = {**known_files, **self._inspections}
         self._folders.recall_folders(records.folders)
 
     def keep_only(self, files: Iterable[Path]) -> None:
@@ -84,15 +84,17 @@ class HeaderInspector:
         folders = frozenset(file.parent for file in present)
         self._folders.keep_only(present)
         self._records = {path: record for path, record in self._records.items() if path in present}
-        self._known = {
-            path: known_file for path, known_file in self._known.items() if path in present or path.parent in folders
+        self._inspections = {
+            path: known_file
+            for path, known_file in self._inspections.items()
+            if path in present or path.parent in folders
         }
 
     def store_index(self) -> None:
         """Keep what was read over the next restart, if anything was read anew."""
         if self._has_new or self._folders.has_new:
             self._has_new = self._folders.has_new = False
-            known_items = self._known.items()
+            known_items = self._inspections.items()
             files = {
                 str(path): FileRecord(at, facts) for path, (at, facts) in known_items if isinstance(facts, GgufFacts)
             }
@@ -108,10 +110,10 @@ class HeaderInspector:
         return _build_model(candidate, stamps, facts)
 
     def _read_once(self, path: Path, stamp: Stamp) -> GgufFacts:
-        known_file = self._known.get(path)
+        known_file = self._inspections.get(path)
         if known_file is None or known_file[0] != stamp:
             known_file = (stamp, _read_or_error(path))
-            self._known[path], self._has_new = known_file, True
+            self._inspections[path], self._has_new = known_file, True
         if isinstance(known_file[1], RoundhouseError):
             raise known_file[1]
         return known_file[1]

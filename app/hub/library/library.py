@@ -65,7 +65,7 @@ class Library:
         self._lock = threading.Lock()
         self.making_lock = threading.Lock()
         """Held from putting uploaded weights together until they have a name: what has none is tidied away."""
-        self._known: dict[str, ModelInfo] = {}
+        self._models_by_name: dict[str, ModelInfo] = {}
         self._known_folders: tuple[Path, ...] = ()
 
     def list_models(self) -> list[ModelInfo]:
@@ -79,14 +79,14 @@ class Library:
         Raises NotFound (model_not_found) with the names that exist.
         """
         folded_name = naming.fold_name(name)
-        known_model = self._known.get(
+        known_model = self._models_by_name.get(
             folded_name
         )  # without the lock: a long look through the folders must not hold up requests
         if known_model is not None and self._is_as_it_was(known_model):
             return known_model
         with self._lock:
             models = self._refresh_models()
-            match = self._known.get(folded_name) or find_by_pull_name(models, name)
+            match = self._models_by_name.get(folded_name) or find_by_pull_name(models, name)
             if match is not None:
                 return match
         pulled_models = (find_by_pull_name(models, longer) for longer in self.expand_short_name(name))
@@ -146,7 +146,7 @@ class Library:
         model = self.find_model(name)
         with self._lock:
             self.attachments.rewrite_attachment(change(self.find_attachment(model)))
-            self._known = {}
+            self._models_by_name = {}
         return self.find_model(name)
 
     def check_file(self, path: Path) -> None:
@@ -166,7 +166,7 @@ class Library:
     def look_again(self) -> None:
         """Forget what is known of names: something outside the folders changed."""
         with self._lock:
-            self._known = {}
+            self._models_by_name = {}
 
     def forget_model(self, name: str) -> None:
         """Stop listing a registered file, a made or an attached model; files stay on disk.
@@ -177,7 +177,7 @@ class Library:
         if model.is_builtin:
             raise Conflict("The Guide is part of Roundhouse and cannot be removed from the list.")
         with self._lock:
-            self._known = {}
+            self._models_by_name = {}
             if model.preset is not None:
                 self._made_models.remove_model(model.name)
                 return
@@ -230,8 +230,8 @@ class Library:
         registered_paths = self._registry.list_paths()
         self._known_folders = tuple(self._folders())
         guide = self._describe_guide()
-        if not self._known:
-            self._known = {GUIDE_NAME: guide}  # who asks for it need not wait for all the others
+        if not self._models_by_name:
+            self._models_by_name = {GUIDE_NAME: guide}  # who asks for it need not wait for all the others
         candidates = find_candidates(self._known_folders, self._listings)
         self._listings.forget_unused()
         unique = _without_repeats([*(candidate_at(path) for path in registered_paths), *candidates, *self._others()])
@@ -257,7 +257,7 @@ class Library:
         if here != self._last[0]:
             self._last = (here, _name_models(here))
         models = self._last[1]
-        self._known = {naming.fold_name(model.name): model for model in models}
+        self._models_by_name = {naming.fold_name(model.name): model for model in models}
         return list(models)
 
     def _is_as_it_was(self, model: ModelInfo) -> bool:

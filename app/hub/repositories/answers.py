@@ -56,13 +56,13 @@ class HubAnswerCache(Generic[T]):
     def __init__(self, folder: Path, kind: type[T]) -> None:
         self._folder, self._kind = folder, kind
         self._lock = threading.Lock()
-        self._known: OrderedDict[str, HubAnswer[T]] = OrderedDict()
+        self._answers: OrderedDict[str, HubAnswer[T]] = OrderedDict()
 
     def find_answer(self, question: str) -> HubAnswer[T] | None:
         """Return what was answered last; None if nothing is known."""
         key = hashlib.sha256(question.encode()).hexdigest()
         with self._lock:
-            answer = self._known.get(key) or self._answer_file(key).read_value()
+            answer = self._answers.get(key) or self._answer_file(key).read_value()
             if answer is not None:
                 self._remember_answer(key, answer)
             return answer
@@ -79,10 +79,10 @@ class HubAnswerCache(Generic[T]):
         return answer
 
     def _remember_answer(self, key: str, answer: HubAnswer[T]) -> None:
-        self._known[key] = answer
-        self._known.move_to_end(key)
-        while len(self._known) > MOST:
-            self._known.popitem(last=False)
+        self._answers[key] = answer
+        self._answers.move_to_end(key)
+        while len(self._answers) > MOST:
+            self._answers.popitem(last=False)
 
     def _answer_file(self, key: str) -> JsonFile[HubAnswer[T]]:
         return JsonFile(self._folder / f"{key}.json", HubAnswer[self._kind], "what the hub said")  # type: ignore[name-defined] # told at run time

@@ -63,7 +63,7 @@ class ModelCatalogue:
 
     def __init__(self, file: Path, shipped_file: Path = SHIPPED) -> None:
         self._json_file = JsonFile(file, _SignedCatalogue, "the catalogue")
-        self._shipped = shipped_file
+        self._shipped_file = shipped_file
         self._lock = threading.Lock()
         self._content: CatalogueContent | None = None
         self._key = ""
@@ -139,7 +139,7 @@ class ModelCatalogue:
         return self._names[1]
 
     def _newest_content(self, key: str) -> CatalogueContent:
-        shipped_content = parse_catalogue(self._shipped.read_bytes())
+        shipped_content = parse_catalogue(self._shipped_file.read_bytes())
         fetched_content = self._read_fetched(key) if key else None
         return (
             fetched_content

@@ -44,7 +44,7 @@ class Lender:
     def __init__(self, own: TrustedMachines, other: TrustedMachines) -> None:
         self.trusted, self.other = own, other
         self.supervisor = PlayedSupervisor()
-        services: Any = SimpleNamespace(trusted=own, supervisor=self.supervisor)
+        services: Any = SimpleNamespace(trusted_machines=own, supervisor=self.supervisor)
         self.lender = LayerLender(services)
         (self.asker,) = own.list_machines()
         """The other machine, as this one knows it."""

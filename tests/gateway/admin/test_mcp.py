@@ -309,7 +309,7 @@ async def test_nothing_is_left_of_a_server_when_the_gateway_ends(paths: Paths, a
     own = McpServers(paths, api.gateway.services.events)
     await own.save_server("fake", fake_server())
     await own.start_server("fake")
-    hosts = [running_server.host for running_server in own._running.values()]
+    hosts = [running_server.host for running_server in own._running_servers.values()]
     (process,) = [running_server._process for running_server in hosts if running_server is not None]
     assert process is not None
     pid = process.pid

@@ -60,7 +60,7 @@ async def test_a_draft_that_is_set_is_in_plan_estimate_and_load(gateway: Gateway
     for estimate in await sums_of(services):
         assert estimate.draft is None
         assert estimate.projector is not None
-    services.tuning.change_settings("headed", ModelSettings(draft=draft))
+    services.model_settings.change_settings("headed", ModelSettings(draft=draft))
     for estimate in await sums_of(services):
         assert estimate.draft is not None
         assert estimate.draft.bytes > HEAD

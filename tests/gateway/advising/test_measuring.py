@@ -75,7 +75,7 @@ async def test_answers_are_kept_and_those_of_models_of_size_refine_what_was_cali
     parts: Services, monkeypatch: pytest.MonkeyPatch, least_bytes: int, samples: int
 ) -> None:
     monkeypatch.setattr("app.gateway.advising.speed_measurements.LEAST_BYTES", least_bytes)
-    measurements = parts.measuring
+    measurements = parts.speed_measurements
     measurements._facts = cast("Any", _Facts(guide_gguf()))
     measurements._machine = cast("Any", _Reader(small_machine(8)))
     await measurements.keep_calibration(calibration_with(samples=2, efficiency=0.02, layer_seconds=1e-3))
@@ -298,7 +298,7 @@ async def test_a_quiet_calibration_takes_three_rounds_and_is_kept(measured_parts
     calibrator, end = await calibrated(measured_parts, _Times(), 10.0)
     assert end.error == ""
     assert calibrator.rounds == 6, "three of each of two models"
-    (kept_calibration,) = await measured_parts.measuring.calibrations()
+    (kept_calibration,) = await measured_parts.speed_measurements.calibrations()
     assert kept_calibration.disturbances == []
     assert best_calibration([kept_calibration], engine="llama.cpp", backend="cpu") is kept_calibration
 
@@ -308,25 +308,25 @@ async def test_rounds_that_others_disturb_are_repeated(measured_parts: Services)
     calibrator, end = await calibrated(measured_parts, _Times(*quiet_polls, *busy_rounds), 30.0, 25.0, 10.0)
     assert end.error == ""
     assert calibrator.rounds > 6
-    assert (await measured_parts.measuring.calibrations())[0].disturbances == []
+    assert (await measured_parts.speed_measurements.calibrations())[0].disturbances == []
 
 
 async def test_a_first_run_that_was_disturbed_is_marked_and_predicts_nothing(measured_parts: Services) -> None:
     _, end = await calibrated(measured_parts, _Times(*[0.6] * 80), 10.0)
     assert end.error == ""
-    (kept_calibration,) = await measured_parts.measuring.calibrations()
+    (kept_calibration,) = await measured_parts.speed_measurements.calibrations()
     assert kept_calibration.disturbances == ["Other programs used 60 % of the processors."]
     assert best_calibration([kept_calibration], engine="llama.cpp", backend="cpu") is None
 
 
 async def test_a_disturbed_run_leaves_the_earlier_result(measured_parts: Services) -> None:
     await calibrated(measured_parts, _Times(), 10.0)
-    (earlier,) = await measured_parts.measuring.calibrations()
+    (earlier,) = await measured_parts.speed_measurements.calibrations()
     calibrator, end = await calibrated(measured_parts, _Times(*[0.6] * 80), 25.0)
     assert end.code == "calibration_disturbed"
     assert "60 % of the processors" in end.error
     assert calibrator.rounds == 16, "eight of each of two models"
-    assert await measured_parts.measuring.calibrations() == [earlier]
+    assert await measured_parts.speed_measurements.calibrations() == [earlier]
 
 
 async def test_a_run_slower_than_an_earlier_quiet_run_is_refused_until_that_is_forgotten(
@@ -335,7 +335,7 @@ async def test_a_run_slower_than_an_earlier_quiet_run_is_refused_until_that_is_f
     await calibrated(measured_parts, _Times(), 10.0)
     _, end = await calibrated(measured_parts, _Times(), 25.0)
     assert "an earlier quiet run" in end.error
-    await measured_parts.measuring.forget_all()
+    await measured_parts.speed_measurements.forget_all()
     _, end = await calibrated(measured_parts, _Times(), 25.0)
     assert end.error == ""
 
@@ -343,7 +343,7 @@ async def test_a_run_slower_than_an_earlier_quiet_run_is_refused_until_that_is_f
 async def test_an_undisturbed_run_replaces_a_marked_one(measured_parts: Services) -> None:
     await calibrated(measured_parts, _Times(*[0.6] * 80), 25.0)
     await calibrated(measured_parts, _Times(), 10.0)
-    (kept_calibration,) = await measured_parts.measuring.calibrations()
+    (kept_calibration,) = await measured_parts.speed_measurements.calibrations()
     assert kept_calibration.disturbances == []
 
 

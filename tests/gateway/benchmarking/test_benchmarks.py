@@ -60,7 +60,7 @@ async def parts(services: Services, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
     )
     monkeypatch.setattr(services.supervisor, "status", lambda: status)
     yield services
-    await services.measuring.close()
+    await services.speed_measurements.close()
     await services.http.close()
     await services.chats.close()
 
@@ -180,7 +180,7 @@ async def test_a_disturbed_run_is_repeated_and_then_refused(parts: Services, eng
 async def test_a_disturbed_run_is_kept_if_it_is_to_be_and_teaches_nothing(
     parts: Services, engine: PlayedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts.measuring, "learn", lambda _: pytest.fail("a disturbed run is not learnt from"))
+    monkeypatch.setattr(parts.speed_measurements, "learn", lambda _: pytest.fail("a disturbed run is not learnt from"))
     benchmarks = Benchmarks(parts, PlayedComputer(0.7).read)
     end = await run_to_end(benchmarks, StartBenchmark(model="guide", settings=SHORT, keeps_disturbed=True))
     receipt = await parts.chats.find_benchmark(end.receipt)
@@ -204,7 +204,7 @@ async def test_quiet_results_teach_predictions(
     parts: Services, engine: PlayedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lessons: list[Any] = []
-    monkeypatch.setattr(parts.measuring, "learn", lessons.append)
+    monkeypatch.setattr(parts.speed_measurements, "learn", lessons.append)
     monkeypatch.setattr(benchmark_run, "round_disturbances", lambda _: [])  # a loaded machine may be noisy
     benchmarks = Benchmarks(parts, PlayedComputer().read)
     await run_to_end(benchmarks, StartBenchmark(model="guide", settings=SHORT))
@@ -374,7 +374,7 @@ async def test_adapters_of_a_model_are_measured_against_a_load_without_them(
     parts: Services, engine: PlayedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = ModelSettings(loras=["/a.gguf"])
-    monkeypatch.setattr(parts.tuning, "settings_of", lambda _: own)
+    monkeypatch.setattr(parts.model_settings, "settings_of", lambda _: own)
     loads: list[ModelSettings | None] = []
 
     def load_of(*args: Any, own: ModelSettings | None = None) -> LoadRequest:  # noqa: ANN401 -- passed on

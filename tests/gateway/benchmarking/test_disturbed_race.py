@@ -79,11 +79,11 @@ async def race_often(
     winners: list[str] = []
     for seed in range(RACES):
         play_computer(BusyComputer(seed, ratio, loudness))
-        services.tuning.change_settings("guide", ModelSettings())
+        services.model_settings.change_settings("guide", ModelSettings())
         end = await run_race(services, StartRace(model="guide"))
         if end.result is None:
             assert end.code in {"benchmark_disturbed", "benchmark_noisy"}
-            assert services.tuning.settings_of("guide") == ModelSettings()
+            assert services.model_settings.settings_of("guide") == ModelSettings()
         winners.append(end.result.winner if end.result is not None else "")
     return winners
 

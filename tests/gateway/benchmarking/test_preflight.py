@@ -93,7 +93,7 @@ async def test_a_prompt_that_was_cut_to_the_context_does_not_count(parts: Servic
 
 
 async def test_too_little_context_is_said_with_what_sets_it(parts: Services) -> None:
-    parts.tuning.change_settings("guide", ModelSettings(context=2048))
+    parts.model_settings.change_settings("guide", ModelSettings(context=2048))
     (result,) = await preflight_tools(parts, "guide", "claude-code")
     assert result.context_needed == CLAUDE.context
     assert "does not fit" in result.sentence or f"--context {CLAUDE.context}" in result.sentence

@@ -79,7 +79,7 @@ async def parts(services: Services, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
 
     monkeypatch.setattr(supervisor, "acquire_lease", acquire_of_engine)
     yield services
-    await services.measuring.close()
+    await services.speed_measurements.close()
     await services.http.close()
     await services.chats.close()
 
@@ -136,7 +136,7 @@ async def test_the_engine_that_a_scripted_pair_makes_faster_is_used(
     result = end.result
     assert result is not None
     assert (result.engine_before, result.winner, result.is_change) == (OLD, NEW, True)
-    assert parts.tuning.settings_of("guide").engine == NEW
+    assert parts.model_settings.settings_of("guide").engine == NEW
     assert {receipt.target.engine for receipt in await parts.chats.list_benchmarks()} == {OLD, NEW}
 
 
@@ -147,7 +147,7 @@ async def test_the_engine_of_before_stays_where_the_difference_is_noise(
     end = await run_race(parts, StartRace(model="guide"))
     assert end.result is not None
     assert (end.result.winner, end.result.is_change) == (OLD, False)
-    assert parts.tuning.settings_of("guide") == ModelSettings()
+    assert parts.model_settings.settings_of("guide") == ModelSettings()
     assert sorted(runs.order) == sorted([OLD, NEW])
 
 
@@ -155,13 +155,13 @@ async def test_what_the_winner_has_no_option_for_is_set_no_longer(
     parts: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = ModelSettings(threads=3, flash_attention="off", batch_tokens=256)
-    parts.tuning.change_settings("guide", own)
+    parts.model_settings.change_settings("guide", own)
     scripted(monkeypatch, old=STEADY, new=[part * 0.5 for part in STEADY])
     end = await run_race(parts, StartRace(model="guide"))
     assert end.result is not None
     assert end.result.settings == ModelSettings(engine=NEW, threads=3), "mistral.rs would refuse the others"
     assert end.result.settings_before == own
-    assert parts.tuning.settings_of("guide") == end.result.settings
+    assert parts.model_settings.settings_of("guide") == end.result.settings
 
 
 async def test_settings_that_only_one_engine_takes_keep_no_other_out_of_a_race(
@@ -169,7 +169,7 @@ async def test_settings_that_only_one_engine_takes_keep_no_other_out_of_a_race(
 ) -> None:
     upstream.play = PairedEngine(cast("Any", parts.supervisor), {OLD: 0.05, NEW: 0.0}).answer
     monkeypatch.setattr(benchmark_run, "round_disturbances", lambda _: [])  # the test's computer may be as busy
-    parts.tuning.change_settings("guide", ModelSettings(flash_attention="off"))
+    parts.model_settings.change_settings("guide", ModelSettings(flash_attention="off"))
     end = await run_race(parts, StartRace(model="guide", settings=BenchmarkSettings(requests=2, answer_tokens=12)))
     assert end.result is not None
     assert end.result.winner == NEW
@@ -182,7 +182,7 @@ async def test_a_race_that_is_disturbed_changes_nothing(parts: Services, monkeyp
     scripted(monkeypatch, old=STEADY, new=Conflict("It was disturbed.", code="benchmark_disturbed"))
     end = await run_race(parts, StartRace(model="guide"))
     assert (end.code, end.result) == ("benchmark_disturbed", None)
-    assert parts.tuning.settings_of("guide") == ModelSettings()
+    assert parts.model_settings.settings_of("guide") == ModelSettings()
     assert await parts.chats.list_benchmarks() == []
 
 
@@ -244,4 +244,4 @@ async def test_a_race_can_be_stopped_and_only_one_runs(parts: Services, monkeypa
     await races.stop()
     assert races.job.last is not None
     assert (races.job.last.code, races.job.last.result) == ("cancelled", None)
-    assert parts.tuning.settings_of("guide") == ModelSettings()
+    assert parts.model_settings.settings_of("guide") == ModelSettings()

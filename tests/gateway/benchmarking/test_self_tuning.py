@@ -100,14 +100,14 @@ async def test_what_is_faster_is_put_together_used_and_can_be_undone(
     visits = PlayedVisits(mostly_attention)
     play_visits(monkeypatch, visits)
     before = ModelSettings(pinned=True)
-    parts.tuning.change_settings("guide", before)
+    parts.model_settings.change_settings("guide", before)
     end = await run_tuning(parts, visits, StartTune(model="guide", duration_s=600))
     assert end.error == ""
     result = end.result
     assert result is not None
     assert result.is_change
     assert result.settings == ModelSettings(pinned=True, flash_attention="off", batch_tokens=128)
-    assert parts.tuning.settings_of("guide") == result.settings
+    assert parts.model_settings.settings_of("guide") == result.settings
     assert result.settings_before == before
     assert result.ratios.e2e.value == pytest.approx(0.63, abs=0.02)
     assert f"at most {result.ratios.e2e.high:.2f} times as long as before" in result.sentence
@@ -126,7 +126,7 @@ async def test_nothing_changes_where_nothing_is_faster(parts: Services, monkeypa
     assert end.result is not None
     assert not end.result.is_change
     assert "stay" in end.result.sentence
-    assert parts.tuning.settings_of("guide") == ModelSettings()
+    assert parts.model_settings.settings_of("guide") == ModelSettings()
 
 
 @pytest.mark.slow
@@ -139,7 +139,7 @@ async def test_what_is_faster_once_and_not_again_is_not_kept(parts: Services, mo
     end = await run_tuning(parts, visits, StartTune(model="guide", duration_s=600))
     assert end.result is not None
     assert not end.result.is_change
-    assert parts.tuning.settings_of("guide") == ModelSettings()
+    assert parts.model_settings.settings_of("guide") == ModelSettings()
 
 
 async def test_what_looked_faster_and_was_not_in_the_end_is_named() -> None:
@@ -197,7 +197,7 @@ async def test_a_disturbed_search_changes_nothing(parts: Services, monkeypatch: 
     monkeypatch.setattr(BenchmarkRun, "time_settings", refuse_visit)
     end = await run_tuning(parts, PlayedVisits(mostly_attention), StartTune(model="guide"))
     assert (end.code, end.result) == ("benchmark_disturbed", None)
-    assert parts.tuning.settings_of("guide") == ModelSettings()
+    assert parts.model_settings.settings_of("guide") == ModelSettings()
 
 
 @pytest.mark.slow
@@ -211,7 +211,7 @@ async def test_a_disturbed_search_that_is_kept_shows_and_does_not_use(
     assert "40 %" in end.result.disturbances[0]
     assert not end.result.is_change
     assert end.result.settings.flash_attention == "off"
-    assert parts.tuning.settings_of("guide") == ModelSettings()
+    assert parts.model_settings.settings_of("guide") == ModelSettings()
 
 
 @pytest.mark.slow

@@ -248,13 +248,13 @@ async def test_a_trial_can_be_stopped_and_only_one_runs(trials: Trials, upstream
 
 async def test_the_engine_is_switched_and_undone(trials: Trials, pair: ScriptedPair, parts: Services) -> None:
     await result_of(trials, inspector_of(body_of("q")))
-    assert parts.tuning.settings_of("guide").engine is None, "nothing is changed before a person says so"
+    assert parts.model_settings.settings_of("guide").engine is None, "nothing is changed before a person says so"
     assert (await trials.switch()).changed == ["model.guide"]
-    assert parts.tuning.settings_of("guide").engine == NEW
+    assert parts.model_settings.settings_of("guide").engine == NEW
     with pytest.raises(BadRequest, match="already"):
         await trials.switch()
     await trials.undo()
-    assert parts.tuning.settings_of("guide").engine is None
+    assert parts.model_settings.settings_of("guide").engine is None
     with pytest.raises(BadRequest, match="Nothing was switched"):
         await trials.undo()
     assert pair.bodies

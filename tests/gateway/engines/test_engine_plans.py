@@ -49,7 +49,7 @@ async def test_an_unknown_engine_is_named(gateway: Gateway) -> None:
 
 
 async def test_what_is_set_for_a_model_is_part_of_its_plan(gateway: Gateway) -> None:
-    gateway.services.tuning.change_settings("guide", ModelSettings(context=256, kv_type="q8_0"))
+    gateway.services.model_settings.change_settings("guide", ModelSettings(context=256, kv_type="q8_0"))
     _, plan = await request_plan(gateway, "llama.cpp")
     config = plan["steps"][0]["env"]["ROUNDHOUSE_WORKER_CONFIG"]
     assert '"context": 256' in config

@@ -62,7 +62,7 @@ def services(tmp_path: Path) -> Any:  # noqa: ANN401 -- stands in for a frozen c
         library=Library(lambda: [tmp_path / "models"], tmp_path / "state" / "models.json", tmp_path / "none.gguf"),
         events=EventHub(),
         settings=Setting(),
-        tuning=ModelSettingsFile(),
+        model_settings=ModelSettingsFile(),
         supervisor=Engines(),
         home=this_home({"HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}, "linux"),
     )
@@ -233,9 +233,9 @@ async def test_a_projector_goes_with_its_model_unless_another_was_given_it(
     model, projector = TinyLlama().write(models / "m.gguf"), projector_for(TinyLlama(), models / "mmproj.gguf")
     (models / "far").mkdir()
     TinyLlama().write(models / "far" / "far.gguf")
-    services.tuning.change_settings("far", ModelSettings(projector=str(projector)))
+    services.model_settings.change_settings("far", ModelSettings(projector=str(projector)))
     assert (await work.plan_removal("m")).left == ["mmproj.gguf stays: far needs it."]
-    services.tuning.change_settings("far", ModelSettings(projector=NO_PROJECTOR))
+    services.model_settings.change_settings("far", ModelSettings(projector=NO_PROJECTOR))
     plan = await work.plan_removal("m")
     assert (plan.files, plan.projectors) == ([str(model), str(projector)], ["mmproj.gguf"])
     removal = await work.remove("m", for_good=False)

@@ -165,7 +165,7 @@ async def test_more_requests_than_llama_cpp_takes_are_set_for_an_engine_that_ser
     await admin.set("plain", slots=512)
     assert (await options_of(gateway, "plain")).slots == 512
     await admin.set("file", slots=256)
-    assert gateway.services.tuning.settings_of("file").slots == 256
+    assert gateway.services.model_settings.settings_of("file").slots == 256
 
 
 async def test_an_engine_that_is_not_installed_yet_takes_what_it_would_take(admin: Admin) -> None:
@@ -259,4 +259,4 @@ async def test_what_cannot_be_had_is_refused_before_it_is_kept(
     gateway: Gateway, admin: Admin, model: str, settings: dict[str, Any], sentence: str
 ) -> None:
     assert sentence in await admin.refused(model, **settings)
-    assert gateway.services.tuning.all_settings() == {}
+    assert gateway.services.model_settings.all_settings() == {}

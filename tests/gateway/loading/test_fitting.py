@@ -78,7 +78,7 @@ def test_the_head_room_is_the_advisor_s() -> None:
 
 
 async def test_what_is_set_for_a_model_counts_whichever_way_it_is_loaded(gateway: Gateway) -> None:
-    gateway.services.tuning.change_settings("guide", ModelSettings(context=1024, slots=2, kv_type="q8_0"))
+    gateway.services.model_settings.change_settings("guide", ModelSettings(context=1024, slots=2, kv_type="q8_0"))
     options = (await resolve_model(gateway.services, "guide")).load.options
     assert (options.context, options.slots, options.kv_type) == (1024, 2, "q8_0")
     load_options = (await resolve_model(gateway.services, "guide", LoadOptions(context=512))).load.options
@@ -86,7 +86,7 @@ async def test_what_is_set_for_a_model_counts_whichever_way_it_is_loaded(gateway
 
 
 def test_pins_and_times_reach_the_scheduler(gateway: Gateway) -> None:
-    tuning_file = gateway.services.tuning
+    tuning_file = gateway.services.model_settings
     tuning_file.change_settings("a", ModelSettings(pinned=True))
     tuning_file.change_settings("b", ModelSettings(idle_minutes=2))
     models = policy_from(gateway.services.settings, tuning_file).models

@@ -242,7 +242,7 @@ async def test_what_cannot_be_had_is_refused_before_it_is_kept(
     gateway: Gateway, admin: Admin, settings: dict[str, Any], sentence: str
 ) -> None:
     assert sentence in await admin.refused(**settings)
-    assert gateway.services.tuning.all_settings() == {}
+    assert gateway.services.model_settings.all_settings() == {}
 
 
 @pytest.mark.slow(cases=1)
@@ -297,9 +297,9 @@ def test_experts_in_system_memory_are_drafted_for_only_where_that_was_tried(gate
         source=ModelSource(name="told", path=path, format=ModelFormat.GGUF),
         options=LaunchOptions(draft=Draft(kind="ngram"), cpu_moe_layers=4),
     )
-    assert keep_proven_draft(services.tuning, services.drafts, services.catalogue, load).options.draft is None
+    assert keep_proven_draft(services.model_settings, services.drafts, services.catalogue, load).options.draft is None
     whole = msgspec.structs.replace(load, options=LaunchOptions(draft=Draft(kind="ngram")))
-    assert keep_proven_draft(services.tuning, services.drafts, services.catalogue, whole) is whole
+    assert keep_proven_draft(services.model_settings, services.drafts, services.catalogue, whole) is whole
     trial = DraftTrial(
         model="told",
         engine="llama.cpp",
@@ -311,7 +311,7 @@ def test_experts_in_system_memory_are_drafted_for_only_where_that_was_tried(gate
         has_experts_in_memory=True,
     )
     services.drafts.keep_trial(path, trial)
-    assert keep_proven_draft(services.tuning, services.drafts, services.catalogue, load) is load
+    assert keep_proven_draft(services.model_settings, services.drafts, services.catalogue, load) is load
 
 
 async def test_files_of_other_models_are_refused(admin: Admin, models: Path) -> None:

@@ -48,7 +48,7 @@ async def services(
     update_services = await played_services(paths, environ, limits, upstream)
     yield update_services
     await update_services.http.close()
-    await update_services.measuring.close()
+    await update_services.speed_measurements.close()
     await update_services.chats.close()
     update_services.keys.close()
 

@@ -313,10 +313,10 @@ async def test_a_connection_dialed_ahead_and_not_used_is_closed(engine: tuple[st
     connections = EngineConnections(1.0)
     dial_ahead(connections, base_url)
     connections._close_idle()
-    assert not connections._dialed
+    assert not connections._sockets
     dial_ahead(connections, base_url)
     connections.close()
-    assert not connections._dialed
+    assert not connections._sockets
     assert await pass_request(connections, base_url, b"later") == b"body"
     assert bytearray(b"later") in came
 
@@ -326,7 +326,7 @@ async def test_nobody_is_dialed_ahead_elsewhere_and_where_nobody_listens_the_req
     dial_ahead(connections)
     for base_url in ("http://far.example:80", "https://127.0.0.1:1"):
         dial_ahead(connections, base_url)
-    assert not connections._dialed
+    assert not connections._sockets
     dial_ahead(connections, "http://127.0.0.1:1")  # nobody does
     with pytest.raises(ConnectionRefusedError):
         await connections.connect(OURS, b"request")

@@ -185,7 +185,7 @@ class TensorGraph:
         self._sources: list[Sequence[int]] = []
         self._heirs: list[int] = []
         self._uses: list[int] = []
-        self._kept: set[int] = set()
+        self._output_tensors: set[int] = set()
 
     def add_tensor(self, size: int, sources: Sequence[int] = (), *, over: int = NONE) -> int:
         """Add a tensor and return its number. `over`: the one whose memory it takes if nobody else needs that."""
@@ -199,19 +199,19 @@ class TensorGraph:
 
     def keep_tensor(self, tensor: int) -> None:
         """Never free a tensor: it is handed out, or has a view that nobody reads."""
-        self._kept.add(tensor)
+        self._output_tensors.add(tensor)
 
     def peak_bytes(self) -> int:
         """Return the bytes the whole takes."""
         gaps, uses, places = FreeGaps(), list(self._uses), dict[int, int]()
         for number, size in enumerate(self._sizes):
             over = self._heirs[number]
-            if over in places and uses[over] == 1 and self._sizes[over] == size and over not in self._kept:
+            if over in places and uses[over] == 1 and self._sizes[over] == size and over not in self._output_tensors:
                 places[number] = places.pop(over)
             elif size:
                 places[number] = gaps.take_gap(size)
             for source in self._sources[number]:
                 uses[source] -= 1
-                if not uses[source] and source in places and source not in self._kept:
+                if not uses[source] and source in places and source not in self._output_tensors:
                     gaps.give_back(places.pop(source), self._sizes[source])
         return gaps.top

@@ -163,7 +163,7 @@ class AnswerReader:
 
     def __init__(self, reading_options: ReadingOptions, new_id: NewId = new_id) -> None:
         self.is_over = False
-        self._reading = reading_options
+        self._reading_options = reading_options
         self._new_id = new_id
         self._toolbox = OfferedTools(reading_options.tools)
         self._text = _splitter(reading_options, self._toolbox)
@@ -231,10 +231,10 @@ class AnswerReader:
 
     def _call_events(self, call: ParsedCall) -> list[Event]:
         self._logprobs.clear()
-        if self._calls and self._reading.one_at_a_time:
+        if self._calls and self._reading_options.one_at_a_time:
             return []
         index, self._calls = self._calls, self._calls + 1
-        identity = call.id or self._new_id(self._reading.family.id_length)
+        identity = call.id or self._new_id(self._reading_options.family.id_length)
         arguments = msgspec.json.encode(call.arguments).decode()
         return [ToolCallDelta(index=index, id=identity, name=call.name, arguments=arguments)]
 

@@ -37,21 +37,21 @@ class TurnEndStripper:
     def __init__(self, marks: tuple[str, ...]) -> None:
         self._marks = marks
         self._letters = {mark[0] for mark in marks}
-        self._kept = ""
+        self._kept_text = ""
 
     def feed(self, text: str) -> str:
         """Return what is surely said."""
-        if not self._kept and not any(letter in text for letter in self._letters):
+        if not self._kept_text and not any(letter in text for letter in self._letters):
             return text
-        text = self._kept + text
+        text = self._kept_text + text
         whole = max((len(mark) for mark in self._marks if text.endswith(mark)), default=0)
         cut = len(text) - max(whole, partial_mark_length(text, self._marks))
-        self._kept = text[cut:]
+        self._kept_text = text[cut:]
         return text[:cut]
 
     def end(self) -> str:
         """Return what was held back and is no mark."""
-        kept_text, self._kept = self._kept, ""
+        kept_text, self._kept_text = self._kept_text, ""
         return "" if kept_text in self._marks else kept_text
 
 

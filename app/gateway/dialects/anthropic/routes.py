@@ -74,7 +74,7 @@ async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
     if message_request.stream:
         services.connections.dial_ahead(services.supervisor, target.load.source.name)
     if route is Route.COUNT_TOKENS:
-        target = await with_probes(services.library, services.shared, services.events, target, route)
+        target = await with_probes(services.library, services.shared_work, services.events, target, route)
     target = target._replace(load=await load_for_context(services, target, message_request.context))
     caches, key_id = request.app[ENGINE_ACCESS].prompt_caches, request.get(KEY_ID, "")
     name = target.load.source.name
@@ -124,7 +124,7 @@ async def _can_pass(services: Services, message_request: AnthropicRequest, targe
     if not message_request.tools:
         return True
     is_checked = route is Route.MESSAGES and checks_calls(services, target)
-    return not is_checked and await renders_tools(services.facts, services.tuning, target.model)
+    return not is_checked and await renders_tools(services.facts, services.model_settings, target.model)
 
 
 async def _translate_message(

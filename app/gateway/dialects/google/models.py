@@ -56,7 +56,7 @@ async def show_model(request: web.Request) -> web.Response:
 async def _cards(services: Services, models: Sequence[ModelInfo]) -> list[GoogleModelCard]:
     statuses = {status.model: status for status in services.supervisor.list_statuses()}
     return [
-        model_card(model, context_of(services.settings, services.tuning, model, statuses.get(model.runs_as)))
+        model_card(model, context_of(services.settings, services.model_settings, model, statuses.get(model.runs_as)))
         for model in await with_capabilities(services, models)
     ]
 

@@ -137,7 +137,7 @@ class _TurnReader:
     """Reads the turns in their order. A call without an id gets one, and the first answer to its name is its answer."""
 
     def __init__(self) -> None:
-        self._pending: list[_PendingCall] = []
+        self._pending_calls: list[_PendingCall] = []
         self._count = 0
 
     def read_turns(self, contents: Sequence[GoogleContent]) -> Iterator[ConversationMessage]:
@@ -182,7 +182,7 @@ class _TurnReader:
     def _read_call(self, call: GoogleFunctionCall, field: str) -> ToolCall:
         self._count += 1
         call_id = call.id or f"call_{self._count}"
-        self._pending.append(_PendingCall(call_id, call.name))
+        self._pending_calls.append(_PendingCall(call_id, call.name))
         return ToolCall(id=call_id, name=call.name, arguments=_object_text(call.args, f"{field}.functionCall.args"))
 
     def _read_response(self, response: GoogleFunctionResponse) -> ToolResult:
@@ -196,9 +196,9 @@ class _TurnReader:
 
     def _take_pending(self, response: GoogleFunctionResponse) -> _PendingCall | None:
         """Return the call that this is the answer to, which is then no longer pending."""
-        for call in self._pending:
+        for call in self._pending_calls:
             if call.id == response.id or (not response.id and call.name == response.name):
-                self._pending.remove(call)
+                self._pending_calls.remove(call)
                 return call
         return None
 

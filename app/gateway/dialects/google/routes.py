@@ -168,7 +168,9 @@ async def _make_embedding_job(
 ) -> RequestJob:
     services, texts = request.app[SERVICES], list(map(text_to_embed, embeddings))
     resolved_model = await resolve_model(services, request.match_info["id"], route=Route.EMBEDDINGS)
-    target = await with_probes(services.library, services.shared, services.events, resolved_model, Route.EMBEDDINGS)
+    target = await with_probes(
+        services.library, services.shared_work, services.events, resolved_model, Route.EMBEDDINGS
+    )
     body = encode_embeddings_request(texts, model=target.model.name)
     upstream = await call_off_loop(
         body,

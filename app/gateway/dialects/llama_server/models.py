@@ -114,7 +114,7 @@ async def show_props(request: web.Request) -> web.Response:
     model = await find_model(services, name)
     status = status_of(services.supervisor, model)
     capabilities, facts = await capabilities_of(services, model), await services.facts.of_model(model)
-    context = context_of(services.settings, services.tuning, model, status)
+    context = context_of(services.settings, services.model_settings, model, status)
     return json_reply(
         ModelProps(
             default_generation_settings=GenerationDefaults(n_ctx=context or 0),

@@ -139,7 +139,7 @@ async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
     options = await call_off_loop(body, decode_body, body, LlamaServerRequest)
     model, load = await with_probes(
         services.library,
-        services.shared,
+        services.shared_work,
         services.events,
         await resolve_model(services, options.model, route=route if route is Route.INFILL else Route.CHAT),
         _PROBE_ROUTES.get(route, route),

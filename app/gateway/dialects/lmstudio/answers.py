@@ -165,7 +165,7 @@ class LmStudioV0Form:
     ) -> None:
         self._about = about
         self._openai = openai
-        self._started = started_at
+        self._started_at = started_at
         self._clock = clock
 
     def refusal(self, body: bytes, status: int) -> ErrorReply:
@@ -195,12 +195,12 @@ class LmStudioV0Form:
         return (
             body
             if figures is None
-            else self.with_blocks(body, figures, AnswerClock(rest_s=self._clock() - self._started))
+            else self.with_blocks(body, figures, AnswerClock(rest_s=self._clock() - self._started_at))
         )
 
     def editor(self) -> StreamEditor:
         """Return what adds the blocks to one stream."""
-        edit, stream = self._openai.editor(), _StatsStreamEditor(self, started_at=self._started, clock=self._clock)
+        edit, stream = self._openai.editor(), _StatsStreamEditor(self, started_at=self._started_at, clock=self._clock)
         return lambda chunk: stream(edit(chunk))
 
     @property
@@ -221,7 +221,7 @@ def _make_stats(figures: LmStudioAnswerFigures, clock: AnswerClock, about: LmStu
 class _StatsStreamEditor:
     def __init__(self, form: LmStudioV0Form, *, started_at: float, clock: Callable[[], float]) -> None:
         self._form = form
-        self._started = started_at
+        self._started_at = started_at
         self._clock = clock
         self._first: float | None = None
         self._rest = b""
@@ -256,6 +256,6 @@ class _StatsStreamEditor:
     def _end_stream(self, last: bytes) -> bytes:
         if not last or self._figures is None:
             return last
-        first = self._first or self._started
-        clock = AnswerClock(first_s=first - self._started, rest_s=self._clock() - first)
+        first = self._first or self._started_at
+        clock = AnswerClock(first_s=first - self._started_at, rest_s=self._clock() - first)
         return self._form.with_blocks(last, self._figures, clock)

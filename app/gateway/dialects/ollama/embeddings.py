@@ -135,7 +135,7 @@ async def _make_upstream(
     """Return what asks the engine, and what the answer calls the model."""
     target = await with_probes(
         services.library,
-        services.shared,
+        services.shared_work,
         services.events,
         await find_target(services, embed_request.model or "", Route.EMBEDDINGS),
         Route.EMBEDDINGS,
@@ -163,24 +163,24 @@ class _EmbeddingWork(NamedTuple):
 
     engines: EngineAccess
     upstream: UpstreamRequest
-    observed: Observation
+    observation: Observation
     texts: list[str]
     cut: "_InputTruncation | None"
 
     @property
     def ready_s(self) -> float:
         """Seconds until there was an engine."""
-        return (self.observed.leased_at or time.perf_counter()) - self.observed.started_at
+        return (self.observation.leased_at or time.perf_counter()) - self.observation.started_at
 
     async def fetch_vectors(self, upstream: UpstreamRequest) -> EngineVectors:
         """Return what an engine makes of a request."""
-        return read_vectors(await fetch_body(self.engines, upstream, self.observed))
+        return read_vectors(await fetch_body(self.engines, upstream, self.observation))
 
 
 async def _embed_texts(work: _EmbeddingWork) -> EmbeddingResult:
     if not work.texts:
         async with work.engines.supervisor.lease(work.upstream.load, work.upstream.terms):
-            work.observed.outcome = ExchangeOutcome.OK
+            work.observation.outcome = ExchangeOutcome.OK
         return EmbeddingResult(ready_s=work.ready_s)
     try:
         return EmbeddingResult(vectors=await work.fetch_vectors(work.upstream), ready_s=work.ready_s)
@@ -226,4 +226,4 @@ class _InputTruncation:
         body = msgspec.json.encode({"model": self._upstream.model, "content": text, "add_special": has_marks})
         terms = msgspec.structs.replace(self._upstream.terms, takes_slot=False)
         upstream = msgspec.structs.replace(self._upstream, path=self._path or "", body=body, terms=terms)
-        return decode_reply(await fetch_body(work.engines, upstream, work.observed), TokenizeReply).tokens
+        return decode_reply(await fetch_body(work.engines, upstream, work.observation), TokenizeReply).tokens

@@ -142,7 +142,7 @@ async def _plan_request(
 ) -> tuple[str, UpstreamPlan]:
     """Return where at the engine, and what. Raises BadRequest for what model or engine cannot do."""
     is_plain = requests.abilities_needed(request) == ["completion"] and target.model.chats
-    target = await with_probes(services.library, services.shared, services.events, target, route_of(request))
+    target = await with_probes(services.library, services.shared_work, services.events, target, route_of(request))
     if not is_plain:
         requests.check_abilities(request, await abilities_of(services, target.model, is_tried=True), model=model_name)
     path = routes_of(services.adapters, services.library, target.load.engine, target.model).get(route_of(request))

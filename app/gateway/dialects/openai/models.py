@@ -96,9 +96,13 @@ async def list_models(request: web.Request) -> web.Response:
     statuses = {status.model: status for status in services.supervisor.list_statuses()}
     able = await with_capabilities(services, usable)
     if CLIENT_VERSION in request.query:
-        contexts = (context_of(services.settings, services.tuning, each, statuses.get(each.runs_as)) for each in able)
+        contexts = (
+            context_of(services.settings, services.model_settings, each, statuses.get(each.runs_as)) for each in able
+        )
         return json_reply(codex_list(zip(able, contexts, strict=True)))
-    cards = [_model_card(services.settings, services.tuning, model, statuses.get(model.runs_as)) for model in able]
+    cards = [
+        _model_card(services.settings, services.model_settings, model, statuses.get(model.runs_as)) for model in able
+    ]
     return json_reply(OpenAIModelList(data=cards))
 
 
@@ -112,7 +116,7 @@ async def show_model(request: web.Request) -> web.Response:
         return json_reply(anthropic_models.model_card(model))
     statuses = {status.model: status for status in services.supervisor.list_statuses()}
     (able,) = await with_capabilities(services, [model])
-    return json_reply(_model_card(services.settings, services.tuning, able, statuses.get(model.runs_as)))
+    return json_reply(_model_card(services.settings, services.model_settings, able, statuses.get(model.runs_as)))
 
 
 def router_status(status: EngineStatus | None) -> RouterStatus:

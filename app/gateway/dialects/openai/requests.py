@@ -365,7 +365,7 @@ async def prepare_job(request: web.Request, route: Route, put: FormWrapper | Non
     needed_route = Route.INFILL if engine_request.route is Route.INFILL else route
     target = await with_probes(
         services.library,
-        services.shared,
+        services.shared_work,
         services.events,
         await resolve(services, options.model, route=needed_route),
         engine_request.route,

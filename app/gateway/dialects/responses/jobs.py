@@ -134,7 +134,7 @@ async def read_input(services: Services, request: ResponsesRequest, owner: str, 
 
 
 def _result_limit(services: Services, model: ModelInfo) -> int:
-    context = context_of(services.settings, services.tuning, model, status_of(services.supervisor, model))
+    context = context_of(services.settings, services.model_settings, model, status_of(services.supervisor, model))
     return longest_result(context) if context else LEAST_RESULT
 
 

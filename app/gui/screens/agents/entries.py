@@ -118,7 +118,7 @@ class ToolEntry(Surface):
         self.state = Label(theme, role="meta", color="ink-3")
         self.diffs = DiffList(theme)
         self.output = LogView(theme, tr("Output"))
-        self._written = ""
+        self._written_text = ""
         for widget in (self.title, self.state, self.diffs, self.output):
             box.addWidget(widget)
 
@@ -139,8 +139,8 @@ class ToolEntry(Surface):
 
     def _show_output(self, text: str) -> None:
         self.output.setVisible(bool(text.strip()))
-        if text != self._written:
-            self._written = text
+        if text != self._written_text:
+            self._written_text = text
             self.output.clear()
             lines = text.splitlines()
             self.output.add_lines([(line, "ink-2") for line in lines])

@@ -76,7 +76,7 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
         self.prompts: list[BenchmarkPrompt] = []
         """Of the file that was chosen last."""
         self.prompts_name = ""
-        self._repeated = ""
+        self._repeated_id = ""
         """The result that the run under way measures again."""
         self.accuracy = ""
         """How far predicted speeds were off, in a sentence."""
@@ -164,7 +164,7 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
         if event.done and event.error and was_running:
             self.problem = ErrorBody(code=event.code, sentence=event.error)
         elif event.receipt and was_running:
-            is_repeat = self.first is not None and self.first.id == self._repeated
+            is_repeat = self.first is not None and self.first.id == self._repeated_id
             (self.compare_with if is_repeat else self.show_receipt)(event.receipt)
         self.changed.emit()
 
@@ -200,7 +200,7 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
         """Begin, unless one runs."""
         if self.progress is not None or not self.chosen_model:
             return
-        self._repeated = ""
+        self._repeated_id = ""
         self._begin_run(
             StartBenchmark(
                 model=self.chosen_model,
@@ -229,7 +229,7 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
         first = self.first
         if first is None or not self.can_repeat:
             return
-        self._repeated = first.id
+        self._repeated_id = first.id
         self._begin_run(
             StartBenchmark(model=first.target.model, settings=first.settings, keeps_disturbed=self.keeps_disturbed)
         )

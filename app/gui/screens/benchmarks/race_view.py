@@ -38,7 +38,7 @@ class RaceSection(Section):
         self.close_ = Button(theme, tr("Close"), look=ButtonLook.QUIET, action=model.close_plan)
         self.progress = RunProgress(theme, tr("Racing"), tr("Cancel the race"), model.cancel)
         self._plot = VBox(theme)
-        self._drawn: object = None
+        self._drawn_result: object = None
         for widget in (self.error, self._title, self._skeleton, self.candidates, self.entries):
             self.body.addWidget(widget)
         self.body.addLayout(self._plot)
@@ -119,9 +119,9 @@ class RaceSection(Section):
 
     def _draw(self) -> None:
         result = self._model.result
-        if result is self._drawn:
+        if result is self._drawn_result:
             return
-        self._drawn = result
+        self._drawn_result = result
         clear_layout(self._plot)
         plot = self._model.plot
         if plot is not None:

@@ -25,7 +25,7 @@ class TuneSection(Section):
         self._theme, self._model = theme, model
         self.error = ErrorPanel(theme)
         self._sentence = Paragraph(theme, weight=500)
-        self._disturbed = Paragraph(theme, role="meta", color="warn")
+        self._disturbance = Paragraph(theme, role="meta", color="warn")
         self.progress = RunProgress(theme, tr("Trying settings"), tr("Stop trying settings"), model.cancel)
         self.undo = Button(theme, tr("Undo"), icon="undo-2", name=tr("Undo the tuning"), action=model.undo)
         self.longer = Button(theme, tr("Try for ten minutes"), icon="rotate-ccw", action=model.search_longer)
@@ -39,7 +39,7 @@ class TuneSection(Section):
         for button in (self.undo, self.longer, self.close_):
             buttons.addWidget(button)
         box.addWidget(self._sentence)
-        box.addWidget(self._disturbed)
+        box.addWidget(self._disturbance)
         box.addWidget(self.progress)
         box.addLayout(self._figures)
         box.addLayout(buttons)
@@ -61,8 +61,8 @@ class TuneSection(Section):
         self._sentence.setText(result.sentence if result is not None else "")
         self._sentence.setVisible(result is not None)
         disturbances = result.disturbances if result is not None else []
-        self._disturbed.setText(" ".join(disturbances))
-        self._disturbed.setVisible(bool(disturbances))
+        self._disturbance.setText(" ".join(disturbances))
+        self._disturbance.setVisible(bool(disturbances))
         self.progress.show_stage(model.progress)
         self.undo.setVisible(result is not None and result.is_change)
         self.longer.setVisible(result is not None and model.last_request is not None)

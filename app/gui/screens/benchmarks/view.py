@@ -199,7 +199,7 @@ class ResultSection(Section):
     def __init__(self, theme: Theme, model: BenchmarksModel) -> None:
         super().__init__(theme, tr("Result"))
         self._theme, self._model = theme, model
-        self._drawn: list[str] = []
+        self._drawn_names: list[str] = []
         self.others = DropDown(theme, tr("Compare with"), [("", tr("Compare with …"))], widest=_WIDEST)
         self.others.chosen.connect(model.compare_with)
         self.again = Button(
@@ -223,8 +223,8 @@ class ResultSection(Section):
         self.others.set_options(model.comparison_options)
         names = list(model.shown)
         self.others.set_value(names[1] if len(names) > 1 else "")
-        if names != self._drawn:
-            self._drawn = names
+        if names != self._drawn_names:
+            self._drawn_names = names
             clear_layout(self._cards)
             self._draw()
 

@@ -52,7 +52,7 @@ class FolderPages:
     def __init__(self, api: GatewayApi, folder: str, on_change: Callable[[], object]) -> None:
         self.items: list[ChatSummary] = []
         self.has_more = False
-        self._api, self._changed = api, on_change
+        self._api, self._on_change = api, on_change
         self._path = f"/chats?limit={PAGE}&folder={quote(folder, safe='')}"
         self._call: GatewayCall | None = None
 
@@ -81,7 +81,7 @@ class FolderPages:
         self._call = None
         self.items = [*self.items, *items]
         self.has_more = len(items) >= PAGE
-        self._changed()
+        self._on_change()
 
     def _forget(self, _error: ErrorBody) -> None:
         self._call = None

@@ -51,11 +51,11 @@ class ChatListView(QListView):
     def __init__(self, theme: Theme, chat_list: ChatList) -> None:
         super().__init__()
         self._theme, self._chat_list = theme, chat_list
-        self._chosen, self._today = "", date.min
+        self._chosen_id, self._today = "", date.min
         self._rows = ChatListModel()
         self._rows.renamed.connect(chat_list.rename)
         self._rows.folder_renamed.connect(self._rename_folder)
-        self._naming = ""
+        self._named_folder = ""
         """A new folder whose name is typed once it is in the list."""
         chat_list.folders.created.connect(self._name_folder)
         self.setModel(self._rows)
@@ -78,7 +78,7 @@ class ChatListView(QListView):
 
     def show_groups(self, chosen_id: str, today: date) -> None:
         """Show the conversations, the open one marked; while a title is typed, afterwards."""
-        self._chosen, self._today = chosen_id, today
+        self._chosen_id, self._today = chosen_id, today
         self._refresh_rows()
 
     def _refresh_rows(self) -> None:
@@ -88,7 +88,7 @@ class ChatListView(QListView):
         item, row = self._row_at(at), at.row()
         self.setUniformItemSizes(not self._chat_list.query.strip())  # rows of a search are higher
         self._rows.show_groups(self._chat_list.group_chats(self._today))
-        index = self._rows.row_of(self._chosen)
+        index = self._rows.row_of(self._chosen_id)
         if self.hasFocus() and item is not None:  # the keyboard may be on its way to another chat, or have deleted it
             kept_index = self._rows.row_of(id_of(item))
             index = kept_index if kept_index.isValid() else self._rows.nearest_chat(row)
@@ -98,8 +98,8 @@ class ChatListView(QListView):
             self.clearSelection()
             self.setCurrentIndex(QModelIndex())
         self.verticalScrollBar().setValue(place)
-        if self._naming and self._rows.row_of(self._naming).isValid():
-            renamed_id, self._naming = self._naming, ""
+        if self._named_folder and self._rows.row_of(self._named_folder).isValid():
+            renamed_id, self._named_folder = self._named_folder, ""
             self.setCurrentIndex(self._rows.row_of(renamed_id))
             self.edit_title(renamed_id)
 
@@ -249,7 +249,7 @@ class ChatListView(QListView):
         self._chat_list.folders.change_folder(folder, ChatFolderPatch(name=name))
 
     def _name_folder(self, folder: str) -> None:
-        self._naming = folder
+        self._named_folder = folder
         self._refresh_rows()
 
     def closeEditor(self, editor: QWidget, hint: QAbstractItemDelegate.EndEditHint) -> None:  # noqa: N802 -- Qt's name

@@ -48,7 +48,7 @@ class ChatListModel(QStringListModel):
     def __init__(self) -> None:
         super().__init__()
         self.rows: list[ListRow] = []
-        self._nested: set[int] = set()
+        self._nested_rows: set[int] = set()
 
     def show_groups(self, groups: list[ChatGroup]) -> None:
         """Show these groups; nothing is touched when they are what is shown, and rows that follow are added."""
@@ -63,10 +63,10 @@ class ChatListModel(QStringListModel):
                 rows.append(MoreRow(group.folder.id))
         count = len(self.rows)
         if 0 < count < len(rows) and rows[:count] == self.rows:
-            self.rows, self._nested = rows, nested_rows
+            self.rows, self._nested_rows = rows, nested_rows
             self.insertRows(count, len(rows) - count)
         elif rows != self.rows:
-            self.rows, self._nested = rows, nested_rows
+            self.rows, self._nested_rows = rows, nested_rows
             self.setStringList([""] * len(rows))
 
     def row_of(self, chat: str) -> QModelIndex:
@@ -88,7 +88,7 @@ class ChatListModel(QStringListModel):
         if role == CHAT_ROLE:
             return item
         if role == NESTED_ROLE:
-            return index.row() in self._nested
+            return index.row() in self._nested_rows
         if role in {Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole, Qt.ItemDataRole.AccessibleTextRole}:
             return words_of(item)
         if role == Qt.ItemDataRole.AccessibleDescriptionRole:

@@ -21,7 +21,7 @@ class DraftTokens(QObject):
     def __init__(self, api: GatewayApi, parent: QObject) -> None:
         super().__init__(parent)
         self._api = api
-        self._draft, self._model, self._counted = "", "", ""
+        self._draft, self._model, self._counted_text = "", "", ""
         self._tokens = 0
         self._call: GatewayCall | None = None
         self._timer = QTimer(self, singleShot=True, interval=_AFTER_MS)
@@ -32,7 +32,7 @@ class DraftTokens(QObject):
         text = text.strip()
         if (text, model) == (self._draft, self._model):
             return
-        self._draft, self._model, self._counted = text, model, ""
+        self._draft, self._model, self._counted_text = text, model, ""
         if self._call is not None:
             self._call.cancel()
             self._call = None
@@ -44,7 +44,7 @@ class DraftTokens(QObject):
     def count(self, text: str) -> TextTokens:
         """Return the count of a text, or an estimate."""
         text = text.strip()
-        if text and text == self._counted:
+        if text and text == self._counted_text:
             return TextTokens(tokens=self._tokens, is_estimate=False)
         return TextTokens(tokens=estimate_text_tokens(text))
 
@@ -55,7 +55,7 @@ class DraftTokens(QObject):
         def take_count(count: TextTokens) -> None:
             self._call = None
             if text == self._draft and not count.is_estimate:
-                self._counted, self._tokens = text, count.tokens
+                self._counted_text, self._tokens = text, count.tokens
                 self.changed.emit()
 
         self._call = self._api.post("/tokens", body, kind=TextTokens, then=take_count, on_error=self._forget_call)

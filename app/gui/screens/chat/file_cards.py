@@ -121,7 +121,7 @@ class FileCards(QWidget):
     def __init__(self, theme: Theme, find_thumbnail: FindThumbnail, remove: Callable[[DraftFile], object]) -> None:
         super().__init__()
         self._theme, self._find, self._remove = theme, find_thumbnail, remove
-        self._shown: list[tuple[int, str]] = []
+        self._shown_facts: list[tuple[int, str]] = []
         self.cards: list[FileCard] = []
         """Those shown, in order."""
         self._inner = QWidget()
@@ -146,10 +146,10 @@ class FileCards(QWidget):
     def show_files(self, files: Sequence[DraftFile]) -> None:
         """Show these; the keyboard stays where it was, or goes to the card after one that is gone."""
         facts = [(file.number, file.facts) for file in files]
-        if facts == self._shown:
+        if facts == self._shown_facts:
             return
         place = next((at for at, card in enumerate(self.cards) if card.remove_button.hasFocus()), None)
-        self._shown = facts
+        self._shown_facts = facts
         clear_layout(self._flow)
         self.cards = [FileCard(self._theme, file, self._find, self._remove) for file in files]
         for card in self.cards:

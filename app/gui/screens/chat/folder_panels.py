@@ -195,9 +195,9 @@ class TagsPanel(OptionsPanel):
         row.addWidget(self.field, 1)
         row.addWidget(Button(theme, tr("Done"), look=ButtonLook.PRIMARY, action=self._finish))
         self.box.addLayout(row)
-        self._known = FlowLayout(theme, gap=8)
+        self._tag_buttons = FlowLayout(theme, gap=8)
         place = QWidget()
-        VBox(theme, place, margins=(0, 0, 8, 0), gap=0).addLayout(self._known)
+        VBox(theme, place, margins=(0, 0, 8, 0), gap=0).addLayout(self._tag_buttons)
         self.box.addWidget(place)
 
     def show_chat(self, chat: str) -> None:
@@ -207,13 +207,13 @@ class TagsPanel(OptionsPanel):
             return
         self.quiet.setText(self._chat.title or tr("New chat"))
         self.field.setText(", ".join(self._chat.tags))
-        clear_layout(self._known)
+        clear_layout(self._tag_buttons)
         own = {tag.casefold() for tag in self._chat.tags}
         for item in self._chat_list.folders.tags.items:
             chip = Chip(self.theme, item.tag)
             chip.setChecked(item.tag.casefold() in own)
             chip.toggled.connect(partial(self._toggle, item.tag))
-            self._known.addWidget(chip)
+            self._tag_buttons.addWidget(chip)
 
     def _read_tags(self) -> list[str]:
         return [" ".join(part.split()).lstrip("#") for part in self.field.text().split(",") if part.strip(" #")]

@@ -43,7 +43,7 @@ class ToolsPanel(OptionsPanel):
             color="ink-2",
         )
         self._list = RowList(theme, tr("Servers of tools"))
-        self._kept = Paragraph(theme, role="meta", color="ink-2")
+        self._permissions = Paragraph(theme, role="meta", color="ink-2")
         self.manage = Button(
             theme, tr("Manage"), look=ButtonLook.QUIET, name=tr("Manage tools"), action=self.manage_requested.emit
         )
@@ -54,7 +54,7 @@ class ToolsPanel(OptionsPanel):
         self.make_usual = Button(
             theme, tr("Use in new chats"), look=ButtonLook.QUIET, icon="check", action=self.usual_requested.emit
         )
-        for widget in (self._nothing, self._list, self._kept):
+        for widget in (self._nothing, self._list, self._permissions):
             box.addWidget(widget)
         for button in (self.forget, self.make_usual):
             box.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
@@ -81,8 +81,8 @@ class ToolsPanel(OptionsPanel):
         )
         self._list.setVisible(bool(servers))
         self._nothing.setVisible(not servers)
-        self._kept.setText(_describe_permissions(tools))
-        self._kept.setVisible(bool(tools.permissions))
+        self._permissions.setText(_describe_permissions(tools))
+        self._permissions.setVisible(bool(tools.permissions))
         self.forget.setVisible(bool(tools.permissions))
         self.make_usual.setVisible(bool(servers) and sorted(tools.servers) != sorted(usual.servers))
 

@@ -189,7 +189,7 @@ class UnreadFiles(Fold):
         rest.hide()
         super().__init__(theme, "", content)
         self.files, self._rest, self._model = files, rest, model
-        self._known: tuple[str, int, float | None] = ("", 0, None)
+        self._shown_state: tuple[str, int, float | None] = ("", 0, None)
         self._call: GatewayCall | None = None
 
     def show_collection(self, collection: Collection) -> None:
@@ -198,8 +198,8 @@ class UnreadFiles(Fold):
         count = collection.unread_files
         self.set_title(tr_plural("{count} file cannot be read", "{count} files cannot be read", count))
         self.setVisible(bool(count))
-        if known_state != self._known:
-            self._known = known_state
+        if known_state != self._shown_state:
+            self._shown_state = known_state
             if self.is_open:
                 self._read()
 
@@ -212,7 +212,7 @@ class UnreadFiles(Fold):
     def _read(self) -> None:
         if self._call is not None:
             self._call.cancel()
-        self._call = self._model.read_unread_files(self._known[0], self._show_files)
+        self._call = self._model.read_unread_files(self._shown_state[0], self._show_files)
 
     def _show_files(self, files: list[DocumentFile]) -> None:
         self._call = None
@@ -221,7 +221,7 @@ class UnreadFiles(Fold):
             lambda _file: ListRow(self._theme, inset=12),
             lambda row, file: row.show_text(name_of_file(file.path), f"{file.problem} {file.path}"),
         )
-        rest = self._known[1] - len(files)
+        rest = self._shown_state[1] - len(files)
         self._rest.setText(tr_plural("{count} more is not listed.", "{count} more are not listed.", max(0, rest)))
         self._rest.setVisible(rest > 0)
 

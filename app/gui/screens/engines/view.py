@@ -297,8 +297,8 @@ class _VersionRow(ListRow):
         self._now = Tag(theme, tr("In use"), color="accent-ink", fill="accent-soft")
         self._before = Tag(theme, tr("Previous"))
         self._on_path = Tag(theme, tr("On PATH"))
-        self._failed = Tag(theme, tr("Failed"), color="bad")
-        for tag in (self._now, self._before, self._on_path, self._failed):
+        self._failed_tag = Tag(theme, tr("Failed"), color="bad")
+        for tag in (self._now, self._before, self._on_path, self._failed_tag):
             self.add_tag(tag)
         self._use = Button(
             theme, tr("Use"), look=ButtonLook.QUIET, name=tr("Use {name}", name=version.name), action=self._do_use
@@ -319,7 +319,7 @@ class _VersionRow(ListRow):
         self._now.setVisible(version.is_current)
         self._before.setVisible(version.is_previous)
         self._on_path.setVisible(version.is_on_path)
-        self._failed.setVisible(bool(version.problem))
+        self._failed_tag.setVisible(bool(version.problem))
         self._use.setVisible(not version.is_current)
         self._use.set_text(
             tr("Test and use") if needs_test(version) else tr("Roll back") if version.is_previous else tr("Use")

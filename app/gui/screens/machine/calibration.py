@@ -45,12 +45,12 @@ class CalibrationModel(QObject):
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
         super().__init__(shell)
         self._api = api
-        self._learned = RemoteList(api, shell, "/calibration", list[Calibration])
+        self._calibrations = RemoteList(api, shell, "/calibration", list[Calibration])
         self.progress: CalibrationChanged | None = None
         """How the run under way has come; None when none is."""
         self._problem: ErrorBody | None = None
         """Why the last run came to nothing."""
-        self._learned.changed.connect(self.changed)
+        self._calibrations.changed.connect(self.changed)
         shell.event_received.connect(self._handle_event)
         shell.connected.connect(self._forget_run)
 
@@ -62,12 +62,12 @@ class CalibrationModel(QObject):
     @property
     def items(self) -> list[Calibration]:
         """What was learned."""
-        return self._learned.items
+        return self._calibrations.items
 
     @property
     def error(self) -> ErrorBody | None:
         """Why the last run came to nothing, or why it is not known what was learned."""
-        return self._problem or self._learned.error
+        return self._problem or self._calibrations.error
 
     def start(self) -> None:
         """Begin a run, unless one is under way; it takes about a minute."""
@@ -101,7 +101,7 @@ class CalibrationModel(QObject):
             self.changed.emit()
             return
         self._problem = None
-        self._learned.refresh()
+        self._calibrations.refresh()
         self.run_finished.emit()
 
     def _finish_cancel(self, _nothing: None) -> None:

@@ -55,12 +55,19 @@ class DecisionCard(Surface):
         box.addWidget(self.second)
         self.others = RowList(theme, tr("Other plans"), inset=0)
         self.preferred = RowList(theme, tr("Better, but not available here"), inset=0)
-        self._refused = RowList(theme, tr("Ruled out"), inset=0)
-        for rows in (self.reasons, self.more_reasons, self.service_reasons, self.others, self.preferred, self._refused):
+        self._refused_rows = RowList(theme, tr("Ruled out"), inset=0)
+        for rows in (
+            self.reasons,
+            self.more_reasons,
+            self.service_reasons,
+            self.others,
+            self.preferred,
+            self._refused_rows,
+        ):
             rows.fill = rows.outline = ""
         self._others_fold = Fold(theme, tr("Other plans"), self.others)
         self._preferred_fold = Fold(theme, tr("Better, but not available here"), self.preferred)
-        self._refused_fold = Fold(theme, tr("Ruled out, and why"), self._refused)
+        self._refused_fold = Fold(theme, tr("Ruled out, and why"), self._refused_rows)
         box.addWidget(self._others_fold)
         box.addWidget(self._preferred_fold)
         box.addWidget(self._refused_fold)
@@ -82,7 +89,7 @@ class DecisionCard(Surface):
         self._others_fold.set_title(tr_plural("{count} other plan", "{count} other plans", len(further)))
         self._others_fold.setVisible(bool(further))
         preferred_plans = self._what_if.better_plans
-        for rows, plans in ((self.preferred, preferred_plans), (self._refused, refused_plans)):
+        for rows, plans in ((self.preferred, preferred_plans), (self._refused_rows, refused_plans)):
             rows.sync(
                 {_plan_key(plan): plan for plan in plans}, lambda _: MissingView(self.theme), MissingView.show_plan
             )

@@ -27,7 +27,7 @@ class MachineModel(RemoteStore[Machine]):
         self.loads = LoadStore(stores.api, shell)
         self.calibration = CalibrationModel(stores.api, shell)
         self.report = ReportModel(stores.api, shell)
-        self._settled: set[tuple[str, str]] | None = None
+        self._settled_states: set[tuple[str, str]] | None = None
         self.running.changed.connect(self._watch_engines)
         self.calibration.run_finished.connect(self.what_if.ask_again)
         for source in (self.what_if, stores.machines):
@@ -72,8 +72,8 @@ class MachineModel(RemoteStore[Machine]):
         settled_states = {
             (status.model, status.state.value) for status in self.running.items if status.state in SETTLED
         }
-        if self._settled is not None and settled_states != self._settled:
+        if self._settled_states is not None and settled_states != self._settled_states:
             self.refresh()
             self.loads.refresh()
-        self._settled = settled_states if self.running.is_known else None
+        self._settled_states = settled_states if self.running.is_known else None
         self.changed.emit()

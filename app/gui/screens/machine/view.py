@@ -81,11 +81,18 @@ class MachineScreen(PageFrame):
         section.head.addWidget(self._asking_label)
         section.head.addWidget(self._reset)
         self.controls = PlanControls(theme, what_if)
-        self._refused, self._waiting = ErrorPanel(theme), Skeleton(theme, 4, is_card=True)
+        self._plan_error, self._plan_skeleton = ErrorPanel(theme), Skeleton(theme, 4, is_card=True)
         self.decision, self.estimate_card = DecisionCard(theme, what_if), EstimateCard(theme, what_if)
         self.across = AcrossSection(theme, self.model.across)
         box = VBox(theme, margins=(0, 4, 0, 0), gap=16)
-        for widget in (self.controls, self._refused, self._waiting, self.decision, self.estimate_card, self.across):
+        for widget in (
+            self.controls,
+            self._plan_error,
+            self._plan_skeleton,
+            self.decision,
+            self.estimate_card,
+            self.across,
+        ):
             box.addWidget(widget)
         section.body.addLayout(box)
         return section
@@ -138,11 +145,11 @@ class MachineScreen(PageFrame):
         self.controls.show_form()
         self._asking_label.setText(tr("Calculating…") if what_if.is_asking else "")
         self._reset.setVisible(what_if.can_reset)
-        self._waiting.setVisible(what_if.advice is None and what_if.error is None)
+        self._plan_skeleton.setVisible(what_if.advice is None and what_if.error is None)
         if what_if.error is None:
-            self._refused.hide()
+            self._plan_error.hide()
         else:
-            self._refused.show_error(what_if.error, tr("Try again"), what_if.ask_again)
+            self._plan_error.show_error(what_if.error, tr("Try again"), what_if.ask_again)
         self.decision.setVisible(what_if.advice is not None)
         if what_if.advice is not None:
             self.decision.show_plans()

@@ -121,7 +121,7 @@ class WhatIf(QObject):
 
     def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
-        self._api, self._running = stores.api, stores.running
+        self._api, self._running_models = stores.api, stores.running
         self.library, self._preferences = stores.library, stores.preferences
         self.form = PlanForm()
         self._is_touched = self._has_begun = False
@@ -138,7 +138,7 @@ class WhatIf(QObject):
         self._estimate_request.refused.connect(self._store_estimate_error)
         self._plan_request.waiting_changed.connect(self.changed)
         self._estimate_request.waiting_changed.connect(self.changed)
-        self._sources = self.library, self._preferences, self._running
+        self._sources = self.library, self._preferences, self._running_models
         for source in self._sources:
             source.changed.connect(self._start_with_default)
         self.library.changed.connect(self.changed)
@@ -262,7 +262,7 @@ class WhatIf(QObject):
 
     def _first_model(self) -> str:
         names = [model.name for model in self.own_models if not model.is_builtin]
-        ready = [status.model for status in self._running.items if status.state is EngineState.READY]
+        ready = [status.model for status in self._running_models.items if status.state is EngineState.READY]
         usual = str(self._preferences.get("models.default", ""))
         return next((name for name in (*ready, usual, *names) if name in names), "")
 

@@ -41,7 +41,7 @@ class MachinesModel(ManagedStore[MachineList]):
         self.is_pairing = False
         """Whether another computer was asked and has not answered yet."""
         self._code_ends_s = 0.0
-        self._known: set[str] = set()
+        self._known_machines: set[str] = set()
         """Who was paired when the code was shown: another ends it."""
         self._ticks = QTimer(self, interval=_TICK_MS)
         self._ticks.timeout.connect(self._count_down)
@@ -144,7 +144,7 @@ class MachinesModel(ManagedStore[MachineList]):
 
     def _take_code(self, code: MachineCode) -> None:
         self.code, self._code_ends_s = code.code, self._clock() + code.seconds
-        self._known = {machine.fingerprint for machine in self.state.machines}
+        self._known_machines = {machine.fingerprint for machine in self.state.machines}
         self._ticks.start()
         self.finish_change()
         self.changed.emit()
@@ -156,7 +156,7 @@ class MachinesModel(ManagedStore[MachineList]):
             self._end_code()
 
     def _notice_pairing(self) -> None:
-        if self.code and any(machine.fingerprint not in self._known for machine in self.state.machines):
+        if self.code and any(machine.fingerprint not in self._known_machines for machine in self.state.machines):
             self._end_code()
 
     def _end_code(self) -> None:

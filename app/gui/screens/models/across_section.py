@@ -44,7 +44,12 @@ class AcrossModel(QObject):
 
     def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
-        self._api, self._machines, self._running, self._shell = stores.api, stores.machines, stores.running, shell
+        self._api, self._machines, self._running_models, self._shell = (
+            stores.api,
+            stores.machines,
+            stores.running,
+            shell,
+        )
         self.model: ModelInfo | None = None
         self.context: int | None = None
         """How much it is to have; None leaves it to the gateway."""
@@ -53,10 +58,10 @@ class AcrossModel(QObject):
         self.chosen: list[str] = []
         self.plan: AcrossPlan | None = None
         self.problem: ErrorBody | None = None
-        self._measuring: GatewayCall | None = None
-        self._planning: GatewayCall | None = None
-        self._loading: GatewayCall | None = None
-        self._running.changed.connect(self.changed)
+        self._measure_call: GatewayCall | None = None
+        self._plan_call: GatewayCall | None = None
+        self._load_call: GatewayCall | None = None
+        self._running_models.changed.connect(self.changed)
         self._machines.changed.connect(self.changed)
 
     @property
@@ -70,17 +75,17 @@ class AcrossModel(QObject):
     @property
     def is_measuring(self) -> bool:
         """Whether the computers are being asked."""
-        return self._measuring is not None
+        return self._measure_call is not None
 
     @property
     def is_planning(self) -> bool:
         """Whether the plan is being made."""
-        return self._planning is not None
+        return self._plan_call is not None
 
     @property
     def is_loading(self) -> bool:
         """Whether the other computers are making room."""
-        return self._loading is not None
+        return self._load_call is not None
 
     @property
     def is_coming(self) -> bool:
@@ -97,14 +102,14 @@ class AcrossModel(QObject):
     @property
     def status(self) -> EngineStatus | None:
         """How the model runs now; None where it does not."""
-        return self._running.of(self.model.name) if self.model is not None else None
+        return self._running_models.of(self.model.name) if self.model is not None else None
 
     def open_model(self, model: ModelInfo | None) -> None:
         """Turn to a model, or to none, and forget what was chosen; loading goes on meanwhile."""
-        for call in (self._measuring, self._planning):
+        for call in (self._measure_call, self._plan_call):
             if call is not None:
                 call.cancel()
-        self._measuring = self._planning = self._loading = None
+        self._measure_call = self._plan_call = self._load_call = None
         self.model, self.lenders, self.chosen, self.plan, self.problem = model, None, [], None, None
         if self.is_offered:
             self.measure()
@@ -114,9 +119,9 @@ class AcrossModel(QObject):
         """Turn to what a form says; the computers stay chosen, and each is asked what it lends to another model."""
         before, self.model, self.context = (self.model, self.context), model, context
         if _name_of(model) != _name_of(before[0]):
-            if self._measuring is not None:
-                self._measuring.cancel()
-            self._measuring = self.lenders = self.problem = None
+            if self._measure_call is not None:
+                self._measure_call.cancel()
+            self._measure_call = self.lenders = self.problem = None
         if self.is_offered and self.lenders is None and self.problem is None:
             self.measure()
         if (model, context) != before:
@@ -124,9 +129,9 @@ class AcrossModel(QObject):
 
     def measure(self) -> None:
         """Ask each paired computer what it lends now, and have the way to it measured."""
-        if self._measuring is None and self.model is not None:
+        if self._measure_call is None and self.model is not None:
             path = f"/machines/memory?model={quote_segment(self.model.name)}"
-            self._measuring = self._api.get(path, list[MachineMemory], self._show_lenders, self._refuse_measuring)
+            self._measure_call = self._api.get(path, list[MachineMemory], self._show_lenders, self._refuse_measuring)
         self.changed.emit()
 
     def choose_machine(self, name: str, *, is_chosen: bool) -> None:
@@ -146,11 +151,11 @@ class AcrossModel(QObject):
 
     def stop_loading(self) -> None:
         """Let the other computers go, which are making room or reading their layers."""
-        if self._loading is not None:
-            self._loading.cancel()
-            self._loading = None
+        if self._load_call is not None:
+            self._load_call.cancel()
+            self._load_call = None
         elif self.model is not None and self.is_coming:
-            self._running.unload(self.model.name, self.changed.emit, self._show_problem)
+            self._running_models.unload(self.model.name, self.changed.emit, self._show_problem)
         self.changed.emit()
 
     def wake_machine(self, name: str) -> None:
@@ -169,52 +174,52 @@ class AcrossModel(QObject):
         return lender.is_away and any(machine.name == lender.name and machine.mac for machine in machines)
 
     def _load(self, across: tuple[str, ...]) -> None:
-        if self.model is None or self._loading is not None:
+        if self.model is None or self._load_call is not None:
             return
         self.problem = None
         options = LoadOptions(context=self.context, across=across)
         body = LoadModel(model=self.model.name, options=options, wait=False)
-        self._loading = self._api.post(
+        self._load_call = self._api.post(
             "/load", body, kind=EngineStatus, then=self._finish_loading, on_error=self._refuse_loading
         )
         self.changed.emit()
 
     def _fetch_plan(self) -> None:
-        if self._planning is not None:
-            self._planning.cancel()
-        self._planning = self.plan = self.problem = None
-        if self.model is not None and self.is_offered and self.chosen and self._measuring is None:
+        if self._plan_call is not None:
+            self._plan_call.cancel()
+        self._plan_call = self.plan = self.problem = None
+        if self.model is not None and self.is_offered and self.chosen and self._measure_call is None:
             request = AcrossRequest(model=self.model.name, across=self.chosen, context=self.context)
-            self._planning = self._api.post(
+            self._plan_call = self._api.post(
                 "/plan/across", request, kind=AcrossPlan, then=self._show_plan, on_error=self._refuse_plan
             )
         self.changed.emit()
 
     def _show_lenders(self, lenders: list[MachineMemory]) -> None:
-        self._measuring, self.lenders, self.problem = None, lenders, None
+        self._measure_call, self.lenders, self.problem = None, lenders, None
         able = {lender.name for lender in lenders if not lender.problem}
         self.chosen = [name for name in self.chosen if name in able]
         self._fetch_plan()
 
     def _show_plan(self, plan: AcrossPlan) -> None:
-        self._planning, self.plan = None, plan
+        self._plan_call, self.plan = None, plan
         self.changed.emit()
 
     def _finish_loading(self, status: EngineStatus) -> None:
-        self._loading = None
-        self._running.take(EngineChanged(status=status))
+        self._load_call = None
+        self._running_models.take(EngineChanged(status=status))
         self.changed.emit()
 
     def _refuse_measuring(self, error: ErrorBody) -> None:
-        self._measuring = None
+        self._measure_call = None
         self._show_problem(error)
 
     def _refuse_plan(self, error: ErrorBody) -> None:
-        self._planning = None
+        self._plan_call = None
         self._show_problem(error)
 
     def _refuse_loading(self, error: ErrorBody) -> None:
-        self._loading = None
+        self._load_call = None
         self._show_problem(error)
 
     def _show_problem(self, error: ErrorBody) -> None:

@@ -81,14 +81,14 @@ class DiscoverView(QWidget):
             action=model.refresh_catalogue,
         )
         foot.addWidget(self._refresh)
-        self._known = Label(theme, tr("In the catalogue"), role="section")
+        self._catalogue_heading = Label(theme, tr("In the catalogue"), role="section")
         self._matches = RowList(theme, tr("Models of the catalogue that match"))
         self._on_hub = Label(theme, tr("On Hugging Face"), role="section")
         self._list = RowList(theme, tr("Models found"))
         self._nothing = Label(theme, _EMPTY.tr(), color="ink-2")
         self._more = Button(theme, tr("Show more"), look=ButtonLook.QUIET, action=model.fetch_more)
         for widget in (
-            *(self._recommendation, self._unknown, self._families, self._foot, self._known, self._matches),
+            *(self._recommendation, self._unknown, self._families, self._foot, self._catalogue_heading, self._matches),
             *(self._on_hub, self._note, self._error, self._skeleton, self._list, self._nothing, self._more),
         ):
             box.addWidget(widget)
@@ -202,7 +202,7 @@ class DiscoverView(QWidget):
     def _show_matches(self, *, is_searching: bool) -> None:
         matches = self.model.matches if is_searching else []
         best_quality = max((pick.quality for pick in (*self.model.picks, *matches)), default=0)
-        for widget in (self._known, self._matches, self._on_hub):
+        for widget in (self._catalogue_heading, self._matches, self._on_hub):
             widget.setVisible(bool(matches))
         self._matches.sync(
             {pick.pull: pick for pick in matches},

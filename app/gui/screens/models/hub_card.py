@@ -123,11 +123,11 @@ class RepositoryChips(QWidget):
                 self._flow.addWidget(chip)
         for name, chip in self._chips.items():
             chip.setChecked(name == chosen_repository)
-        self._chosen = chosen_repository
+        self._chosen_repository = chosen_repository
 
     def _choose_chip(self, name: str) -> None:
         self._chips[name].setChecked(True)
-        if name != self._chosen:
+        if name != self._chosen_repository:
             self._choose(name)
 
 

@@ -36,9 +36,9 @@ class ModelRowView(ListRow):
                 self.add_tag(Tag(theme, word))
         if row.model.is_builtin:
             self.add_tag(Tag(theme, tr("Built-in tiny help model"), color="accent-ink", fill="accent-soft"))
-        self._pinned = Tag(theme, tr("Pinned"), color="accent-ink", fill="accent-soft")
+        self._pinned_tag = Tag(theme, tr("Pinned"), color="accent-ink", fill="accent-soft")
         self._newer = Tag(theme, tr("Update available"), color="ok", fill="ok-soft")
-        for tag in (self._pinned, self._newer):
+        for tag in (self._pinned_tag, self._newer):
             self.add_tag(tag)
         self._wrong = Paragraph(theme, role="meta", color="bad")
         self.words.insertWidget(self.words.count() - 1, self._wrong)
@@ -91,7 +91,7 @@ class ModelRowView(ListRow):
         self._wrong.setVisible(bool(wrong))
         if wrong:
             self.setAccessibleDescription(wrong)
-        self._pinned.setVisible(row.is_pinned)
+        self._pinned_tag.setVisible(row.is_pinned)
         self._newer.setVisible(row.newer is not None)
         if row.newer is not None:
             button, size = self._buttons["update"], words.format_bytes(row.newer.download_bytes)

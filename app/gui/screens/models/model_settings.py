@@ -117,7 +117,7 @@ class ModelSettingsModel(QObject):
     def __init__(self, stores: Stores, shell: Shell, clock: Callable[[], float] = time.time) -> None:
         super().__init__(shell)
         self._clock = clock
-        self._api, self._preferences, self._running = stores.api, stores.preferences, stores.running
+        self._api, self._preferences, self._running_models = stores.api, stores.preferences, stores.running
         self._shell = shell
         self.model: ModelInfo | None = None
         self.choices: ModelChoices | None = None
@@ -317,7 +317,9 @@ class ModelSettingsModel(QObject):
         """Load it with what is set now."""
         model = self.model
         if model is not None:
-            self._running.unload(model.name, lambda: self._running.load(model.name), self._error_handler("reset"))
+            self._running_models.unload(
+                model.name, lambda: self._running_models.load(model.name), self._error_handler("reset")
+            )
 
     @property
     def _title(self) -> str:

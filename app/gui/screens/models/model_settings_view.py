@@ -127,7 +127,7 @@ class ModelSettingsView(QWidget):
         self.kv_type = self._make_choice("kv_type", tr("KV cache"), _KV_HELP.tr())
         self.flash_attention = self._make_choice("flash_attention", tr("Flash attention"), _FLASH_HELP.tr())
         self.gpu = self._make_choice("gpu", tr("Graphics card"), tr("The card it is put on."))
-        self._running = self._make_section(
+        self._running_section = self._make_section(
             tr("How it runs"),
             self.engine,
             self.numbers["context"],
@@ -141,7 +141,7 @@ class ModelSettingsView(QWidget):
             self.numbers["cpu_moe_layers"],
             self.numbers["gpu_memory_fraction"],
         )
-        return self._running
+        return self._running_section
 
     def _make_sampling(self) -> Section:
         theme, model = self._theme, self.model
@@ -307,7 +307,7 @@ class ModelSettingsView(QWidget):
         """Leave out what this kind of model has nothing of."""
         model = self.model.model
         assert model is not None  # noqa: S101 -- as above
-        self._running.setVisible(not model.attached)
+        self._running_section.setVisible(not model.attached)
         self._sampling.setVisible(model.chats)
         self._companions.setVisible(model.format == "gguf" and model.chats)
         self._template.setVisible(model.chats and not model.attached)

@@ -24,7 +24,7 @@ class ModelUpdates(QObject):
         super().__init__(shell)
         self._api = api
         self._updates: dict[str, ModelUpdate] = {}
-        self._pending: set[str] = set()
+        self._pending_models: set[str] = set()
         """Models whose newer files are on their way."""
         self.is_checking = False
         shell.event_received.connect(self.handle_event)
@@ -40,31 +40,33 @@ class ModelUpdates(QObject):
     def newer_version(self, model: str) -> ModelUpdate | None:
         """Return what is newer of a model on the hub; None where nothing is known to be, or it is on its way."""
         update = self._updates.get(model)
-        is_newer = update is not None and update.state is Freshness.NEWER and model not in self._pending
+        is_newer = update is not None and update.state is Freshness.NEWER and model not in self._pending_models
         return update if is_newer else None
 
     def request_update(self, update: ModelUpdate) -> None:
         """Fetch the newer files; what is here stays beside them."""
         name = update.repository if update.revision == "main" else f"{update.repository}@{update.revision}"
-        self._pending.add(update.model)
+        self._pending_models.add(update.model)
         self.changed.emit()
         self.download_requested.emit(name, update.quantization)
 
     def restore_offers(self) -> None:
         """Offer again what could not be fetched."""
-        if self._pending:
-            self._pending.clear()
+        if self._pending_models:
+            self._pending_models.clear()
             self.changed.emit()
 
     def handle_event(self, event: Event) -> None:
         """Forget what was said of a model that is fetched: once other files are here it is no longer so."""
-        if isinstance(event, ModelsChanged) and self._pending:
-            self._updates = {model: update for model, update in self._updates.items() if model not in self._pending}
-            self._pending.clear()
+        if isinstance(event, ModelsChanged) and self._pending_models:
+            self._updates = {
+                model: update for model, update in self._updates.items() if model not in self._pending_models
+            }
+            self._pending_models.clear()
 
     def _set_updates(self, updates: list[ModelUpdate]) -> None:
         self.is_checking = False
-        self._updates, self._pending = {update.model: update for update in updates}, set()
+        self._updates, self._pending_models = {update.model: update for update in updates}, set()
         self.changed.emit()
         self.toast_requested.emit(check_sentence(updates), None)
 

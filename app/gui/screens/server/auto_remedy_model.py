@@ -47,7 +47,7 @@ class AutoRemedyModel(QObject):
     def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
         self._api, self._shell = stores.api, shell
-        self._running, self._settings = stores.running, stores.preferences
+        self._running_models, self._settings = stores.running, stores.preferences
         self._settings.changed.connect(self.changed)
 
     def remedy_ways(self, failure: FailureReport) -> list[RemedyOffer]:
@@ -83,14 +83,14 @@ class AutoRemedyModel(QObject):
 
     def undo_remedies(self, status: EngineStatus) -> None:
         """Take back what was done to a model without asking."""
-        undo_remedy(status, self._settings, self._running, self.failed.emit)
+        undo_remedy(status, self._settings, self._running_models, self.failed.emit)
 
     def _settings_for(self, failure: FailureReport) -> list[str]:
         known_names = {item.name for item in self._settings.items}
         return [name for offer in failure.remedies if (name := SETTING_PREFIX + offer.kind) in known_names]
 
     def _load_model(self, name: str) -> None:
-        self._running.load(name, self.failed.emit)
+        self._running_models.load(name, self.failed.emit)
 
     def _reset_settings(self, name: str) -> None:
         """Forget what is set for a model, but for the pin, and load it; the way back sets it again."""
@@ -122,11 +122,11 @@ class AutoRemedyModel(QObject):
         """Unload the other models that nobody has pinned, then load this one; the way back loads them again."""
         others = [
             engine.model
-            for engine in self._running.active()
+            for engine in self._running_models.active()
             if engine.state is EngineState.READY and not engine.is_pinned and engine.model != name
         ]
         for other in others:
-            self._running.unload(other, lambda: None, self.failed.emit)
+            self._running_models.unload(other, lambda: None, self.failed.emit)
         self._load_model(name)  # the gateway has it wait for the room that they give back
         if others:
             self.toast_requested.emit(

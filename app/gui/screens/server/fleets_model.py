@@ -51,7 +51,7 @@ class FleetsModel(QObject):
 
     def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
-        self._api, self._library, self._running, self._shell = stores.api, stores.library, stores.running, shell
+        self._api, self._library, self._running_models, self._shell = stores.api, stores.library, stores.running, shell
         self.store = FleetStore(stores.api, shell)
         self.is_starting = False
         """Whether a fleet file was sent and is not answered yet."""
@@ -73,9 +73,9 @@ class FleetsModel(QObject):
     @property
     def example(self) -> str:
         """A fleet file to begin with: two engines of the model that runs, or of the first there is."""
-        running = [status.model for status in self._running.active() if status.state is EngineState.READY]
+        ready_models = [status.model for status in self._running_models.active() if status.state is EngineState.READY]
         names = self.weights
-        serves = next((name for name in running if name in names), next(iter(names), ""))
+        serves = next((name for name in ready_models if name in names), next(iter(names), ""))
         return EXAMPLE_FILE.format(serves=tomlkit.item(serves).as_string())
 
     def start_fleet(self, text: str, key: str) -> None:

@@ -141,15 +141,15 @@ def continue_names(text: str, names: Sequence[str]) -> list[str]:
 
     What stands in it already is not offered again.
     """
-    *done, last = (part.strip().casefold() for part in text.split(","))
-    fitting = [name for name in names if last in name.casefold() and name.casefold() not in {*done, last}]
-    return sorted(fitting, key=lambda name: (not name.casefold().startswith(last), name.casefold()))
+    *entered_names, last = (part.strip().casefold() for part in text.split(","))
+    matches = [name for name in names if last in name.casefold() and name.casefold() not in {*entered_names, last}]
+    return sorted(matches, key=lambda name: (not name.casefold().startswith(last), name.casefold()))
 
 
 def put_name(text: str, name: str) -> str:
     """Return a list of names with its unfinished last word replaced by a name."""
-    done = [part.strip() for part in text.split(",")[:-1] if part.strip()]
-    return ", ".join([*done, name])
+    entered_names = [part.strip() for part in text.split(",")[:-1] if part.strip()]
+    return ", ".join([*entered_names, name])
 
 
 def read_limits(texts: Mapping[str, str]) -> KeyLimits | LimitProblem:

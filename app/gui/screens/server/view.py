@@ -52,9 +52,9 @@ class ServerScreen(PageFrame):
         self.deployment = DeploymentSection(theme, DeploymentModel(stores, shell))
         self.requests = RequestStore(stores, shell)
         self._dialect = SnippetKind.CURL
-        self._dot, self._serving = Dot(theme), Label(theme, color="ink-2")
+        self._dot, self._serving_label = Dot(theme), Label(theme, color="ink-2")
         self.head.addWidget(self._dot)
-        self.head.addWidget(self._serving)
+        self.head.addWidget(self._serving_label)
         self._trouble = ErrorPanel(theme)
         running_section, inspector = self._make_engines_section(), InspectorSection(theme, self.requests)
         for part in (
@@ -182,7 +182,7 @@ class ServerScreen(PageFrame):
         model = self.model
         is_serving = model.is_serving
         self._dot.show_state("ok" if is_serving else "edge", tr("Serving") if is_serving else tr("Off"))
-        self._serving.setText(model.service_words)
+        self._serving_label.setText(model.service_words)
         self._url.setEnabled(bool(model.base_url))
         self._url.set_value(model.base_url or tr("No address yet"))
         self._about.setText(model.notice or model.about)

@@ -47,11 +47,11 @@ class SettingRow(ControlRow):
     def __init__(self, theme: Theme, model: SettingsModel, info: SettingInfo) -> None:
         super().__init__(theme, info.title, info.help)
         self._theme, self._model, self._info = theme, model, info
-        self._fixed = Tag(theme, tr("Set by the environment"))
+        self._fixed_tag = Tag(theme, tr("Set by the environment"))
         self._reset = IconButton(
             theme, "undo-2", tr("Reset {title}", title=info.title), action=lambda: model.reset(self._info)
         )
-        self.tools.addWidget(self._fixed)
+        self.tools.addWidget(self._fixed_tag)
         self.tools.addWidget(self._reset)
         self._control, self._show_value = self._make_control(info)
         if info.kind == "list":
@@ -70,7 +70,7 @@ class SettingRow(ControlRow):
         """Show its value now."""
         self._info = info
         is_fixed = info.source == "environment"
-        self._fixed.setVisible(is_fixed)
+        self._fixed_tag.setVisible(is_fixed)
         self._control.setEnabled(not is_fixed)
         self._reset.setVisible(info.source == "file")
         self._show_value(info)
