@@ -132,7 +132,7 @@ class Services:
         object.__setattr__(self, "drafts", DraftTrialFile(self.paths.state / "draft-trials.json"))
         object.__setattr__(self, "templates", TemplateTrials(self.paths.state / "template-verdicts.json"))
         object.__setattr__(
-            self, "trusted", TrustedMachines(self.paths, partial(self.settings.get_flag, "machines.enabled"))
+            self, "trusted_machines", TrustedMachines(self.paths, partial(self.settings.get_flag, "machines.enabled"))
         )
         object.__setattr__(self, "spreads", Spreads(self.trusted_machines, self.supervisor.fail_model))
         object.__setattr__(self, "support", SupportReader(self.catalogue))

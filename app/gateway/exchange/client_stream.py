@@ -47,7 +47,7 @@ class ClientStream:
     """One streamed answer. `cancel` it when its exchange is over; a second for one request goes on where it was."""
 
     __slots__ = (
-        *("_beating", "_has_begun", "_is_over", "_keep_alive", "_keeps_open", "_protocol", "_request", "_timer"),
+        *("_has_begun", "_heartbeat", "_is_over", "_keep_alive", "_keeps_open", "_protocol", "_request", "_timer"),
         *("headers", "is_chunked", "is_open"),
     )
 
