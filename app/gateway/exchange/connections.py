@@ -84,19 +84,8 @@ class EngineConnection(asyncio.Protocol):
 
     __slots__ = (
         *("address", "idle_since", "is_over", "is_paused", "_body", "_error", "_head", "_is_whole"),
-        *(
-            "_loop",
-            "_may_write",
-            "_open",
-            "_partial_head",
-            "_queue",
-            "_relay",
-            "_release",
-            "_take",
-            "_transport",
-            "_waiter",
-        ),
-        "_waiting_bytes",
+        *("_loop", "_may_write", "_open", "_partial_head", "_queue", "_relay", "_release", "_take"),
+        *("_transport", "_waiter", "_waiting_bytes"),
     )
 
     def __init__(
