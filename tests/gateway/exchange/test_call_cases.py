@@ -93,9 +93,9 @@ async def test_the_text_of_a_model_becomes_the_right_calls(
         entries = list(write_answers([CorpusCall(*call) for call in case.calls], case.text if not case.calls else ""))
         entry = entries[next(turns) % len(entries)]
         monkeypatch.setattr(Templates, "template", entry.template)
-        gateway.upstream.play = writes(entry.written)
+        gateway.upstream.play = writes(entry.raw_text)
         calls, text = await ask_for_calls(gateway, case, dialect)
-        assert (calls, text.strip()) == (case.result, entry.text), (entry.family, entry.written)
+        assert (calls, text.strip()) == (case.result, entry.text), (entry.family, entry.raw_text)
 
 
 @pytest.mark.slow(cases=1)

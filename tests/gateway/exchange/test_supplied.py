@@ -143,7 +143,7 @@ async def llama(gateway: Gateway) -> AsyncIterator[ollama.AsyncClient]:
 
 
 async def test_openai_calls_and_reasoning_at_once(gateway: Gateway, oai: openai.AsyncOpenAI) -> None:
-    gateway.upstream.play = writes(QWEN.written, usage={"prompt_tokens": 7, "completion_tokens": 9})
+    gateway.upstream.play = writes(QWEN.raw_text, usage={"prompt_tokens": 7, "completion_tokens": 9})
     reply = await oai.chat.completions.create(model="Guide", messages=HI, tools=cast("Any", [TOOL, NOW]))
     message, choice = reply.choices[0].message, reply.choices[0]
     assert (choice.finish_reason, message.content, reply.model) == ("tool_calls", None, "Guide")
@@ -156,7 +156,7 @@ async def test_openai_calls_and_reasoning_at_once(gateway: Gateway, oai: openai.
 
 
 async def test_openai_calls_and_reasoning_in_pieces(gateway: Gateway, oai: openai.AsyncOpenAI) -> None:
-    gateway.upstream.play = writes(QWEN.written, size=1)
+    gateway.upstream.play = writes(QWEN.raw_text, size=1)
     stream = await oai.chat.completions.create(
         model="guide", messages=HI, tools=cast("Any", [TOOL, NOW]), stream=True, stream_options={"include_usage": True}
     )
@@ -185,7 +185,7 @@ async def test_anthropic_calls_and_reasoning(gateway: Gateway, claude: anthropic
 
 
 async def test_ollama_calls_and_reasoning(gateway: Gateway, llama: ollama.AsyncClient) -> None:
-    gateway.upstream.play = writes(QWEN.written)
+    gateway.upstream.play = writes(QWEN.raw_text)
     reply = await llama.chat("guide", messages=HI, tools=[TOOL, NOW], think=True)
     assert reply.message.thinking == QWEN.thinking
     assert [call.function.name for call in reply.message.tool_calls or ()] == ["get_weather", "now"]
@@ -225,7 +225,7 @@ async def test_no_tools_are_offered_where_none_may_be_called(gateway: Gateway) -
 
 
 async def test_one_call_at_a_time(gateway: Gateway) -> None:
-    gateway.upstream.play = writes(QWEN.written)
+    gateway.upstream.play = writes(QWEN.raw_text)
     _, reply = await gateway.chat(**CHAT, tools=[TOOL, NOW], parallel_tool_calls=False)
     assert len(reply["choices"][0]["message"]["tool_calls"]) == 1
 

@@ -16,7 +16,7 @@ def fact(value: T | None, source: str = "read here", note: str = "") -> Fact[T]:
 
 
 def gpu(
-    vendor: str, name: str | None, compute: str | None = None, *, gib: float | None = 24, integrated: bool = False
+    vendor: str, name: str | None, compute: str | None = None, *, gib: float | None = 24, is_integrated: bool = False
 ) -> Gpu:
     memory = None if gib is None else round(gib * GIB)
     return Gpu(
@@ -27,7 +27,7 @@ def gpu(
         memory_free=fact(memory),
         driver=fact("1"),
         compute=fact(compute),
-        integrated=fact(integrated),
+        integrated=fact(is_integrated),
     )
 
 
@@ -44,7 +44,7 @@ class Box:
     isa: tuple[str, ...] | None = ("avx", "avx2", "avx512f")
     gib: float | None = 64
     limit_gib: float | None = None
-    unified: bool | None = False
+    has_unified_memory: bool | None = False
     gpu_probe: str = "ok"
 
     def machine(self) -> Machine:
@@ -70,7 +70,7 @@ class Box:
                 available=fact(self._bytes(self.gib)),
                 limit=fact(self._bytes(self.limit_gib), "cgroup"),
                 swap_total=fact(0),
-                unified=fact(self.unified),
+                unified=fact(self.has_unified_memory),
             ),
             gpus=list(self.gpus),
             probes=[
@@ -85,13 +85,13 @@ class Box:
         return None if gib is None else round(gib * GIB)
 
 
-def engine(engine_id: str, backend: str = "cpu", *, installed: bool = True) -> EngineInfo:
+def engine(engine_id: str, backend: str = "cpu", *, is_installed: bool = True) -> EngineInfo:
     return EngineInfo(
         id=engine_id,
         name=ENGINES[engine_id].name,
         licence="MIT",
         homepage="https://example.org",
         formats=["gguf"],
-        installed=installed,
+        installed=is_installed,
         backend=backend,
     )

@@ -55,7 +55,7 @@ class Made:
 
     name: str = "Made 8B"
     layers: int = 32
-    hidden: int = 4096
+    hidden_size: int = 4096
     heads: int = 32
     kv_heads: int = 8
     head_dim: int = 128
@@ -64,14 +64,14 @@ class Made:
     experts_used: int = 0
     window: int = 0
     vocabulary: int = 128_256
-    trained: int | None = 131_072
+    trained_context: int | None = 131_072
     architecture: str = "llama"
     capabilities: tuple[str, ...] = ("chat", "tools")
 
     def facts(self, quantization: str, format_name: str = "gguf") -> ModelFacts:
         weights = [group for index in range(self.layers) for group in self._block(index, quantization)]
         for kind in (WeightKind.INPUT_EMBEDDING, WeightKind.OUTPUT):
-            weights += [group_of(kind, None, quantization, self.vocabulary * self.hidden)]
+            weights += [group_of(kind, None, quantization, self.vocabulary * self.hidden_size)]
         parameters = sum(group.elements for group in weights)
         idle = sum(group.elements for group in weights if group.kind is WeightKind.EXPERTS)
         share = self.experts_used / self.experts if self.experts else 1
@@ -82,12 +82,12 @@ class Made:
             quantization=quantization,
             layers=[self._layer(index) for index in range(self.layers)],
             weights=weights,
-            hidden=self.hidden,
+            hidden=self.hidden_size,
             vocabulary=self.vocabulary,
             file_bytes=sum(group.bytes for group in weights),
             parameters=parameters,
             active_parameters=round(parameters - idle * (1 - share)),
-            trained_context=self.trained,
+            trained_context=self.trained_context,
             capabilities=list(self.capabilities),
         )
 
@@ -111,9 +111,9 @@ class Made:
         )
 
     def _block(self, index: int, quantization: str) -> list[WeightGroup]:
-        attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
+        attention = self.hidden_size * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
         kind = WeightKind.EXPERTS if self.experts else WeightKind.FEED_FORWARD
-        wide = 3 * self.hidden * self.feed_forward * max(1, self.experts)
+        wide = 3 * self.hidden_size * self.feed_forward * max(1, self.experts)
         return [
             group_of(WeightKind.ATTENTION, index, quantization, attention),
             group_of(kind, index, quantization, wide),
@@ -127,31 +127,40 @@ def group_of(kind: WeightKind, layer: int | None, quantization: str, elements: i
     )
 
 
-SMALL = Made(name="Made 1B", layers=16, hidden=2048, heads=32, head_dim=64, feed_forward=8192)
+SMALL = Made(name="Made 1B", layers=16, hidden_size=2048, heads=32, head_dim=64, feed_forward=8192)
 EIGHT = Made()
-FOURTEEN = replace(EIGHT, name="Made 14B", layers=40, hidden=5120, heads=40, feed_forward=17408, vocabulary=151_936)
-THIRTY_TWO = replace(
-    EIGHT, name="Made 32B", layers=64, hidden=5120, heads=64, feed_forward=25600, vocabulary=151_936, trained=40_960
+FOURTEEN = replace(
+    EIGHT, name="Made 14B", layers=40, hidden_size=5120, heads=40, feed_forward=17408, vocabulary=151_936
 )
-SEVENTY = replace(EIGHT, name="Made 70B", layers=80, hidden=8192, heads=64, feed_forward=28672)
+THIRTY_TWO = replace(
+    EIGHT,
+    name="Made 32B",
+    layers=64,
+    hidden_size=5120,
+    heads=64,
+    feed_forward=25600,
+    vocabulary=151_936,
+    trained_context=40_960,
+)
+SEVENTY = replace(EIGHT, name="Made 70B", layers=80, hidden_size=8192, heads=64, feed_forward=28672)
 MIXTURE = replace(
     EIGHT,
     name="Made 30B-A3B",
     architecture="qwen3moe",
     layers=48,
-    hidden=2048,
+    hidden_size=2048,
     kv_heads=4,
     feed_forward=768,
     experts=128,
     experts_used=8,
     vocabulary=151_936,
 )
-SLIDING = replace(EIGHT, name="Made 12B", layers=48, hidden=3840, heads=16, feed_forward=15360, window=1024)
+SLIDING = replace(EIGHT, name="Made 12B", layers=48, hidden_size=3840, heads=16, feed_forward=15360, window=1024)
 GIANT = replace(
     MIXTURE,
     name="Made 480B",
     layers=62,
-    hidden=6144,
+    hidden_size=6144,
     heads=96,
     kv_heads=8,
     feed_forward=2560,
@@ -159,14 +168,14 @@ GIANT = replace(
 )
 
 
-TINY = Made(layers=4, hidden=1024, heads=8, kv_heads=2, feed_forward=4096, vocabulary=32_000)
+TINY = Made(layers=4, hidden_size=1024, heads=8, kv_heads=2, feed_forward=4096, vocabulary=32_000)
 TINY_MIXTURE = Made(
-    layers=4, hidden=1024, heads=8, kv_heads=2, feed_forward=2048, experts=16, experts_used=2, vocabulary=32_000
+    layers=4, hidden_size=1024, heads=8, kv_heads=2, feed_forward=2048, experts=16, experts_used=2, vocabulary=32_000
 )
 
 
-def repack_model(made: Made) -> ModelFacts:
+def repack_model(decoder: Made) -> ModelFacts:
     """Return a model whose matrices a processor with AVX2 gets a copy of."""
-    facts = made.facts("Q8_0")
+    facts = decoder.facts("Q8_0")
     weights = [msgspec.structs.replace(group, type="Q4_0") for group in facts.weights]
     return msgspec.structs.replace(facts, weights=weights)

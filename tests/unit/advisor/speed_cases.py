@@ -21,10 +21,10 @@ def with_card(name: str, *, count: int = 1, **more: object) -> Machine:
     return described(os="linux", gpus=[{"name": name, "count": count, **card}], **more)
 
 
-def with_memory(machine: Machine, *, measured: float | None = None, by_parts: float | None = None) -> Machine:
+def with_memory(machine: Machine, *, measured_gb_s: float | None = None, by_parts: float | None = None) -> Machine:
     memory = msgspec.structs.replace(
         machine.memory,
-        bandwidth_gb_s=Fact(value=measured, confidence=Confidence.MEASURED) if measured else Fact(),
+        bandwidth_gb_s=Fact(value=measured_gb_s, confidence=Confidence.MEASURED) if measured_gb_s else Fact(),
         theoretical_gb_s=Fact(value=by_parts, confidence=Confidence.DERIVED) if by_parts else Fact(),
     )
     return msgspec.structs.replace(machine, memory=memory)

@@ -393,10 +393,10 @@ def test_a_draft_and_a_projector_are_counted_apart(llama: ModelFacts) -> None:
     assert {part.component for part in memory.parts} >= {MemoryComponent.DRAFT, MemoryComponent.PROJECTOR}
 
 
-@pytest.mark.parametrize(("bound", "largest"), [(0, 0), (255, 0), (256, 256), (900, 768), (5000, 1000)])
-def test_the_search_finds_the_last_step_that_fits(bound: int, largest: int) -> None:
-    assert largest_fit(lambda value: value <= bound, most=1000, step=256) == largest
-    assert largest_fit(lambda value: value <= bound, most=1000) == min(bound, 1000)
+@pytest.mark.parametrize(("limit", "largest"), [(0, 0), (255, 0), (256, 256), (900, 768), (5000, 1000)])
+def test_the_search_finds_the_last_step_that_fits(limit: int, largest: int) -> None:
+    assert largest_fit(lambda value: value <= limit, most=1000, step=256) == largest
+    assert largest_fit(lambda value: value <= limit, most=1000) == min(limit, 1000)
 
 
 def test_of_nothing_nothing_fits() -> None:

@@ -58,7 +58,7 @@ def state_mib(model: ModelFacts, setting: RunSetting) -> float:
 
 
 @pytest.mark.parametrize(
-    ("model", "setting", "logged"),
+    ("model", "setting", "logged_mib"),
     [
         (LLAMA_8B, setting_for(context=2048), 256.0),
         (LLAMA_8B, setting_for(context=8192), 1024.0),
@@ -76,20 +76,20 @@ def state_mib(model: ModelFacts, setting: RunSetting) -> float:
         (GEMMA4_12B, setting_for(context=8192, kv_type="q8_0"), 323.0),
     ],
 )
-def test_kv_is_what_llama_cpp_logged(model: ModelFacts, setting: RunSetting, logged: float) -> None:
-    assert kv_mib(model, setting) == logged
+def test_kv_is_what_llama_cpp_logged(model: ModelFacts, setting: RunSetting, logged_mib: float) -> None:
+    assert kv_mib(model, setting) == logged_mib
 
 
 @pytest.mark.parametrize(
-    ("setting", "logged"),
+    ("setting", "logged_mib"),
     [
         (setting_for(), 149.62),
         (setting_for(slots=4), 598.5),
         (setting_for(rollback_copies=2), 448.88),
     ],
 )
-def test_state_is_what_llama_cpp_logged(setting: RunSetting, logged: float) -> None:
-    assert state_mib(QWEN36_27B, setting) == pytest.approx(logged, abs=0.006)
+def test_state_is_what_llama_cpp_logged(setting: RunSetting, logged_mib: float) -> None:
+    assert state_mib(QWEN36_27B, setting) == pytest.approx(logged_mib, abs=0.006)
 
 
 def test_a_context_is_rounded_up_to_whole_steps_in_each_slot() -> None:

@@ -170,29 +170,29 @@ def counting(fits: Callable[[int], bool]) -> Callable[[int], bool]:
     return test
 
 
-@given(bound=st.integers(-5, 5000), most=st.integers(-5, 5000), step=st.integers(1, 300))
-def test_the_largest_that_fits_is_the_most_or_the_last_step(bound: int, most: int, step: int) -> None:
-    fits = counting(lambda number: number <= bound)
-    steps = [number for number in range(0, max(0, most) + 1, step) if number <= bound]
-    expected_size = max(0, most) if most <= bound else max(steps, default=0)
+@given(limit=st.integers(-5, 5000), most=st.integers(-5, 5000), step=st.integers(1, 300))
+def test_the_largest_that_fits_is_the_most_or_the_last_step(limit: int, most: int, step: int) -> None:
+    fits = counting(lambda number: number <= limit)
+    steps = [number for number in range(0, max(0, most) + 1, step) if number <= limit]
+    expected_size = max(0, most) if most <= limit else max(steps, default=0)
     assert largest_fit(fits, most=most, step=step) == expected_size
-    every = [number for number in range(max(0, most) + 1) if number <= bound]
-    assert largest_fit(counting(lambda number: number <= bound), most=most) == max(every, default=0)
+    every = [number for number in range(max(0, most) + 1) if number <= limit]
+    assert largest_fit(counting(lambda number: number <= limit), most=most) == max(every, default=0)
 
 
-@given(bound=st.integers(-5, 2000), most=st.integers(0, 2000))
-def test_the_smallest_that_fits_is_the_first(bound: int, most: int) -> None:
-    first = next((number for number in range(most + 1) if number >= bound), None)
-    assert smallest_fit(counting(lambda number: number >= bound), most=most) == first
+@given(threshold=st.integers(-5, 2000), most=st.integers(0, 2000))
+def test_the_smallest_that_fits_is_the_first(threshold: int, most: int) -> None:
+    first = next((number for number in range(most + 1) if number >= threshold), None)
+    assert smallest_fit(counting(lambda number: number >= threshold), most=most) == first
 
 
-@pytest.mark.parametrize("trained", [None, 10_000])
+@pytest.mark.parametrize("trained_context", [None, 10_000])
 def test_without_a_bound_the_longest_context_is_what_the_model_was_trained_for_or_a_mebi_of_tokens(
-    trained: int | None,
+    trained_context: int | None,
 ) -> None:
-    facts = msgspec.structs.replace(TINY.facts("Q8_0"), trained_context=trained)
+    facts = msgspec.structs.replace(TINY.facts("Q8_0"), trained_context=trained_context)
     assert UNTRAINED_LIMIT == 1024 * 1024
-    assert estimate_memory(facts, PROCESSOR, setting_for()).largest_context == (trained or UNTRAINED_LIMIT)
+    assert estimate_memory(facts, PROCESSOR, setting_for()).largest_context == (trained_context or UNTRAINED_LIMIT)
 
 
 @pytest.mark.parametrize("engine", ["llama.cpp", "exllamav3", "vllm"])
@@ -271,7 +271,7 @@ def test_capacity_is_never_negative_and_grows_with_the_share() -> None:
 def test_the_last_layers_are_shared_out_over_the_cards_in_order(
     layers: int, on_gpu: int | None, shares: list[int]
 ) -> None:
-    facts = Made(layers=layers, hidden=64, heads=2, kv_heads=1, feed_forward=128, vocabulary=100).facts("Q8_0")
+    facts = Made(layers=layers, hidden_size=64, heads=2, kv_heads=1, feed_forward=128, vocabulary=100).facts("Q8_0")
     setting = setting_for(
         backend="cuda", gpus=len(shares), gpu_layers=on_gpu, split=tuple(float(share) for share in shares)
     )
@@ -288,16 +288,16 @@ def test_the_last_layers_are_shared_out_over_the_cards_in_order(
 
 
 @given(
-    tied=st.booleans(),
+    is_tied=st.booleans(),
     on_gpu=st.integers(0, 5) | st.none(),
     experts=st.integers(0, 5),
     has_avx2=st.booleans(),
     repacks=st.booleans(),
 )
 def test_no_byte_of_the_weights_is_lost_or_counted_twice(
-    on_gpu: int | None, experts: int, *, tied: bool, has_avx2: bool, repacks: bool
+    on_gpu: int | None, experts: int, *, is_tied: bool, has_avx2: bool, repacks: bool
 ) -> None:
-    facts = msgspec.structs.replace(repack_model(TINY_MIXTURE), tied_embeddings=tied)
+    facts = msgspec.structs.replace(repack_model(TINY_MIXTURE), tied_embeddings=is_tied)
     facts = msgspec.structs.replace(facts, weights=[*facts.weights, group_of(WeightKind.DRAFT, 4, "Q8_0", 999)])
     setting = setting_for(
         backend="cuda",
@@ -309,7 +309,7 @@ def test_no_byte_of_the_weights_is_lost_or_counted_twice(
     parts = weight_parts(facts, setting)
     loaded_groups = [group for group in facts.weights if group.kind is not WeightKind.DRAFT]
     embedding = sum(group.padded_bytes for group in loaded_groups if group.kind is WeightKind.INPUT_EMBEDDING)
-    is_twice = tied and on_gpu != 0
+    is_twice = is_tied and on_gpu != 0
     total = sum(group.padded_bytes for group in loaded_groups) + (embedding if is_twice else 0)
     assert sum(part.bytes for part in parts if not part.reclaimable) == total
     places = layer_places(facts, setting)
@@ -320,10 +320,10 @@ def test_no_byte_of_the_weights_is_lost_or_counted_twice(
         and places[group.layer] == 0
         and not (group.kind is WeightKind.EXPERTS and group.layer < experts)
     )
-    outside = sum(g.padded_bytes for g in loaded_groups if g.kind is WeightKind.OUTPUT) + (embedding if tied else 0)
+    outside = sum(g.padded_bytes for g in loaded_groups if g.kind is WeightKind.OUTPUT) + (embedding if is_tied else 0)
     on_card += outside if places[-1] == 0 else 0
     assert sum(part.bytes for part in parts if part.place == 0) == on_card
-    copied_bytes = total - on_card - (0 if tied and places[-1] == HOST else embedding)
+    copied_bytes = total - on_card - (0 if is_tied and places[-1] == HOST else embedding)
     copies = [part.bytes for part in parts if part.reclaimable]
     assert copies == ([copied_bytes] if has_avx2 and repacks and copied_bytes else [])
 

@@ -18,9 +18,9 @@ from tests.unit.advisor.engines import setting_for
 from tests.unit.advisor.made_models import Made, group_of
 
 MIB, GIB, GB = 1024**2, 1024**3, 10**9
-SMALL = Made(layers=4, hidden=1024, heads=8, kv_heads=2, feed_forward=4096, vocabulary=32_000)
+SMALL = Made(layers=4, hidden_size=1024, heads=8, kv_heads=2, feed_forward=4096, vocabulary=32_000)
 MIXTURE = Made(
-    layers=4, hidden=1024, heads=8, kv_heads=2, feed_forward=2048, experts=16, experts_used=2, vocabulary=32_000
+    layers=4, hidden_size=1024, heads=8, kv_heads=2, feed_forward=2048, experts=16, experts_used=2, vocabulary=32_000
 )
 
 

@@ -291,7 +291,7 @@ def test_pipeline_without_nvlink_and_tensor_with() -> None:
 
 
 def test_heads_must_divide() -> None:
-    odd = Made(name="Odd 70B", layers=80, hidden=8192, heads=63, feed_forward=28672)
+    odd = Made(name="Odd 70B", layers=80, hidden_size=8192, heads=63, feed_forward=28672)
     assert plans_for(H100, odd, "safetensors")[0].parallelism.mode == "pipeline"
 
 

@@ -12,9 +12,9 @@ TODAY = [engine("llama.cpp")]
 RTX4090 = gpu("nvidia", "NVIDIA GeForce RTX 4090", "8.9")
 A4000 = gpu("nvidia", "NVIDIA RTX A4000", "8.6", gib=16)
 H100 = gpu("nvidia", "NVIDIA H100 80GB HBM3", "9.0", gib=80)
-UHD = gpu("intel", "Intel UHD Graphics 770", gib=None, integrated=True)
-M3 = gpu("apple", "Apple M3 Max", "Metal 3", gib=27, integrated=True)
-MAC = Box(gpus=(M3,), system="macOS", architecture="arm64", cpu="Apple M3 Max", gib=36, unified=True)
+UHD = gpu("intel", "Intel UHD Graphics 770", gib=None, is_integrated=True)
+M3 = gpu("apple", "Apple M3 Max", "Metal 3", gib=27, is_integrated=True)
+MAC = Box(gpus=(M3,), system="macOS", architecture="arm64", cpu="Apple M3 Max", gib=36, has_unified_memory=True)
 
 MACHINES: dict[str, tuple[Box, str]] = {
     "Apple M3 Max": (MAC, "mlx-lm"),
@@ -41,7 +41,7 @@ MACHINES: dict[str, tuple[Box, str]] = {
     "two RTX 2080 Ti": (Box(gpus=(gpu("nvidia", "NVIDIA GeForce RTX 2080 Ti", "7.5", gib=11),) * 2), "vllm"),
     "two GTX 1080": (Box(gpus=(gpu("nvidia", "NVIDIA GeForce GTX 1080", "6.1", gib=8),) * 2), "llama.cpp"),
     "Jetson Orin": (
-        Box(gpus=(gpu("nvidia", "Orin (nvgpu)", "8.7", gib=None, integrated=True),), architecture="aarch64"),
+        Box(gpus=(gpu("nvidia", "Orin (nvgpu)", "8.7", gib=None, is_integrated=True),), architecture="aarch64"),
         "llama.cpp",
     ),
     "RTX and Radeon of one size": (
@@ -49,11 +49,11 @@ MACHINES: dict[str, tuple[Box, str]] = {
         "llama.cpp",
     ),
     "RTX beside the Radeon of a Ryzen": (
-        Box(gpus=(RTX4090, gpu("amd", "AMD Radeon Graphics", "gfx1036", gib=0.5, integrated=True))),
+        Box(gpus=(RTX4090, gpu("amd", "AMD Radeon Graphics", "gfx1036", gib=0.5, is_integrated=True))),
         "exllamav2",
     ),
     "DGX Spark": (
-        Box(gpus=(gpu("nvidia", "NVIDIA GB10", "12.1", gib=None, integrated=True),), architecture="aarch64"),
+        Box(gpus=(gpu("nvidia", "NVIDIA GB10", "12.1", gib=None, is_integrated=True),), architecture="aarch64"),
         "llama.cpp",
     ),
     "one H100": (Box(gpus=(H100,)), "vllm"),
@@ -65,10 +65,10 @@ MACHINES: dict[str, tuple[Box, str]] = {
     "MI300X by name": (Box(gpus=(gpu("amd", "AMD Instinct MI300X", "gfx942", gib=192),)), "vllm"),
     "MI300X by target": (Box(gpus=(gpu("amd", "AMD GPU", "gfx942", gib=192),)), "vllm"),
     "Radeon RX 7900 XTX": (Box(gpus=(gpu("amd", "AMD Radeon RX 7900 XTX", "gfx1100"),)), "llama.cpp"),
-    "Strix Halo": (Box(gpus=(gpu("amd", "AMD Radeon 8060S", "gfx1151", gib=96, integrated=True),)), "llama.cpp"),
+    "Strix Halo": (Box(gpus=(gpu("amd", "AMD Radeon 8060S", "gfx1151", gib=96, is_integrated=True),)), "llama.cpp"),
     "Arc B580": (Box(gpus=(gpu("intel", "Intel Arc B580 Graphics", gib=12),)), "openvino"),
     "Core Ultra with Arc inside": (
-        Box(gpus=(gpu("intel", "Intel Arc Graphics", gib=None, integrated=True),), cpu="Intel(R) Core(TM) Ultra 7"),
+        Box(gpus=(gpu("intel", "Intel Arc Graphics", gib=None, is_integrated=True),), cpu="Intel(R) Core(TM) Ultra 7"),
         "openvino",
     ),
     "Xeon server": (Box(cpu="Intel(R) Xeon(R) Platinum 8480+", isa=("avx512f", "amx_tile")), "openvino"),
@@ -86,7 +86,7 @@ MACHINES: dict[str, tuple[Box, str]] = {
     ),
     "RISC-V board": (Box(architecture="riscv64", cpu="SpacemiT X60", isa=()), "llama.cpp"),
     "Raspberry Pi": (Box(architecture="aarch64", cpu="Cortex-A76", cores=4, isa=("asimd",), gib=8), "llama.cpp"),
-    "nothing known": (Box(cpu=None, cores=None, usable=None, isa=None, gib=None, unified=None), "llama.cpp"),
+    "nothing known": (Box(cpu=None, cores=None, usable=None, isa=None, gib=None, has_unified_memory=None), "llama.cpp"),
 }
 
 
@@ -158,14 +158,14 @@ def test_an_engine_as_good_will_do() -> None:
 
 
 def test_an_engine_that_is_known_and_not_installed_is_said_to_be_so() -> None:
-    choice = choose_engine(ENGINES, MAC.machine(), [*TODAY, engine("mlx-lm", installed=False)])
+    choice = choose_engine(ENGINES, MAC.machine(), [*TODAY, engine("mlx-lm", is_installed=False)])
     assert choice.engine == "llama.cpp"
     assert choice.wanted == "MLX-LM"
     assert choice.wanted_why.endswith("It is not installed.")
 
 
 def test_without_any_engine_the_problem_is_said() -> None:
-    choice = choose_engine(ENGINES, Box().machine(), [engine("llama.cpp", installed=False)])
+    choice = choose_engine(ENGINES, Box().machine(), [engine("llama.cpp", is_installed=False)])
     assert choice.sentence.startswith("No engine is installed")
     assert choose_engine(ENGINES, Box().machine(), []).sentence.startswith("No engine is installed")
 

@@ -33,7 +33,7 @@ def service_of(intent: Intent, users: int, plan: Plan) -> ServicePlan | None:
 
 
 @pytest.mark.parametrize(
-    ("intent", "users", "plan", "served"),
+    ("intent", "users", "plan", "expected_service"),
     [
         (Intent.TEAM, 8, plan_of("llama.cpp", slots=8), (ONE, 1, 1)),
         (Intent.TEAM, 9, plan_of("llama.cpp", slots=8), (ROUTER, 2, 2)),
@@ -46,11 +46,11 @@ def service_of(intent: Intent, users: int, plan: Plan) -> ServicePlan | None:
     ],
 )
 def test_the_way_follows_from_what_one_copy_answers_and_how_many_there_are(
-    intent: Intent, users: int, plan: Plan, served: tuple[ServiceWay, int, int]
+    intent: Intent, users: int, plan: Plan, expected_service: tuple[ServiceWay, int, int]
 ) -> None:
     service = service_of(intent, users, plan)
     assert service is not None
-    assert (service.way, service.copies, service.machines) == served
+    assert (service.way, service.copies, service.machines) == expected_service
     assert service.copies * service.slots >= users
     assert any(f"ceil({users} / {service.slots})" in reason.value for reason in service.reasons)
     assert bool(service.steps) is (service.way is ROUTER)

@@ -148,7 +148,7 @@ def test_memory_nobody_knows_is_assumed_and_said_to_be() -> None:
 
 
 def test_measured_bandwidth_counts_for_more_than_that_of_the_parts() -> None:
-    machine = with_memory(described(os="linux"), measured=40.0, by_parts=89.6)
+    machine = with_memory(described(os="linux"), measured_gb_s=40.0, by_parts=89.6)
     assert (processor_device(machine).kind, processor_device(machine).bandwidth) == ("cpu measured", 40e9)
 
 
@@ -169,7 +169,7 @@ def test_cores_without_wide_vectors_are_bound_by_arithmetic(isa: list[str], flop
 def processor(cores: int, isa: list[str], bits: int | None) -> Machine:
     machine = described(os="linux", cores=cores, isa=isa)
     cpu = msgspec.structs.replace(machine.cpu, vector_bits=Fact(value=bits, unit="bit"))
-    return with_memory(msgspec.structs.replace(machine, cpu=cpu), measured=40.0)
+    return with_memory(msgspec.structs.replace(machine, cpu=cpu), measured_gb_s=40.0)
 
 
 @pytest.mark.parametrize(
@@ -193,20 +193,20 @@ def test_avx_is_halved_by_narrow_units_and_of_integers_before_avx2(
 
 
 def test_few_cores_with_halved_vectors_unpack_more_slowly_than_they_read() -> None:
-    halved, whole = (decode_rate(Q4, processor(2, ["avx", "avx2"], bits), CPU) for bits in (128, None))
-    assert halved
-    assert whole
+    halved_rate, whole_rate = (decode_rate(Q4, processor(2, ["avx", "avx2"], bits), CPU) for bits in (128, None))
+    assert halved_rate
+    assert whole_rate
     elements = sum(g.elements for g in Q4.weights if g.kind != "input_embedding")
     layers_s = 32 * (4 + 3 + 7 + 2) / 18 * SOFTWARE["cpu"].layer_s
-    assert halved.tokens_per_second == pytest.approx(1 / (elements / HALVED_FLOPS + layers_s))
-    assert halved.tokens_per_second < 0.6 * whole.tokens_per_second
-    assert "billion weights unpacked" in halved.arithmetic
-    assert halved.arithmetic.endswith(f"= {1000 / halved.tokens_per_second:.1f} ms")
+    assert halved_rate.tokens_per_second == pytest.approx(1 / (elements / HALVED_FLOPS + layers_s))
+    assert halved_rate.tokens_per_second < 0.6 * whole_rate.tokens_per_second
+    assert "billion weights unpacked" in halved_rate.arithmetic
+    assert halved_rate.arithmetic.endswith(f"= {1000 / halved_rate.tokens_per_second:.1f} ms")
 
 
 def test_many_cores_with_halved_vectors_wait_for_memory_like_others() -> None:
-    halved, whole = (decode_rate(Q4, processor(16, ["avx", "avx2"], bits), CPU) for bits in (128, None))
-    assert halved == whole
+    halved_rate, whole_rate = (decode_rate(Q4, processor(16, ["avx", "avx2"], bits), CPU) for bits in (128, None))
+    assert halved_rate == whole_rate
 
 
 def calibration(**changes: object) -> Calibration:
@@ -262,14 +262,14 @@ CLASSES = {
 }
 
 
-@pytest.mark.parametrize(("name", "expected"), CLASSES.items())
-def test_each_chip_belongs_to_its_class(name: str, expected: str) -> None:
+@pytest.mark.parametrize(("name", "expected_class"), CLASSES.items())
+def test_each_chip_belongs_to_its_class(name: str, expected_class: str) -> None:
     (gpu,) = described(gpus=[{"name": name}], ram_gb=64).gpus
-    assert device_class(gpu) == expected
+    assert device_class(gpu) == expected_class
 
 
 @pytest.mark.parametrize(
-    ("setting", "device", "expected"),
+    ("setting", "device", "expected_class"),
     [
         (setting_for(backend="cuda"), "geforce", "cuda"),
         (setting_for(backend="cuda"), "pascal", "cuda early"),
@@ -283,8 +283,8 @@ def test_each_chip_belongs_to_its_class(name: str, expected: str) -> None:
         (setting_for(backend="directml"), "radeon", "unknown"),
     ],
 )
-def test_each_engine_and_backend_has_its_cost_per_layer(setting: RunSetting, device: str, expected: str) -> None:
-    assert software_class(setting, device) == expected
+def test_each_engine_and_backend_has_its_cost_per_layer(setting: RunSetting, device: str, expected_class: str) -> None:
+    assert software_class(setting, device) == expected_class
 
 
 def test_every_class_has_all_its_constants_and_they_are_physical() -> None:

@@ -94,12 +94,12 @@ def test_a_processor_is_as_fast_as_its_cores_and_vectors() -> None:
 def test_a_processor_that_halves_vectors_reads_prompts_more_slowly() -> None:
     machine = described(os="linux", cores=8, isa=["avx", "avx2", "fma"])
     cpu = msgspec.structs.replace(machine.cpu, vector_bits=Fact(value=128, unit="bit"))
-    halved = prefill_rate(Q4, msgspec.structs.replace(machine, cpu=cpu), CPU, depth=512)
-    whole = prefill_rate(Q4, machine, CPU, depth=512)
-    assert halved
-    assert whole
+    halved_rate = prefill_rate(Q4, msgspec.structs.replace(machine, cpu=cpu), CPU, depth=512)
+    whole_rate = prefill_rate(Q4, machine, CPU, depth=512)
+    assert halved_rate
+    assert whole_rate
     ratio = HALVED_CORE_GFLOPS / dict(CORE_GFLOPS)["avx2"]
-    assert halved.tokens_per_second == pytest.approx(ratio * whole.tokens_per_second)
+    assert halved_rate.tokens_per_second == pytest.approx(ratio * whole_rate.tokens_per_second)
 
 
 def test_nothing_is_said_where_nothing_is_known() -> None:

@@ -7,9 +7,9 @@ import pytest
 from tests.bench.soak_answers import SOAK_REQUESTS, SoakAnswer, judge_answer, read_answer
 
 
-def sse(*events: object, done: bool = False) -> bytes:
+def sse(*events: object, is_done: bool = False) -> bytes:
     body = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
-    return body + (b"data: [DONE]\n\n" if done else b"")
+    return body + (b"data: [DONE]\n\n" if is_done else b"")
 
 
 def lines(*replies: object) -> bytes:
@@ -20,8 +20,8 @@ def chunk(text: str = "", end: str | None = None) -> dict[str, object]:
     return {"choices": [{"delta": {"content": text}, "finish_reason": end}]}
 
 
-def ollama(text: str, *, done: bool = False) -> dict[str, object]:
-    return {"message": {"role": "assistant", "content": text}, "done": done}
+def ollama(text: str, *, is_done: bool = False) -> dict[str, object]:
+    return {"message": {"role": "assistant", "content": text}, "done": is_done}
 
 
 def typed(kind: str, **fields: object) -> dict[str, object]:
@@ -29,9 +29,9 @@ def typed(kind: str, **fields: object) -> dict[str, object]:
 
 
 WHOLE = {
-    "chat, streamed": sse(chunk("a "), chunk("b"), chunk(end="stop"), done=True),
+    "chat, streamed": sse(chunk("a "), chunk("b"), chunk(end="stop"), is_done=True),
     "chat, whole": json.dumps({"choices": [{"message": {"content": "a b"}, "finish_reason": "stop"}]}).encode(),
-    "Ollama chat, streamed": lines(ollama("a "), ollama("b"), ollama("", done=True)),
+    "Ollama chat, streamed": lines(ollama("a "), ollama("b"), ollama("", is_done=True)),
     "Ollama generate, whole": lines({"response": "a b", "done": True}),
     "LM Studio, streamed": sse(
         typed("chat.start"),

@@ -33,9 +33,9 @@ def make_timing(
     return RequestTiming(sample=sample, gaps_s=[token_s] * (tokens - 1), answer="Because.", prompt=PROMPT)
 
 
-def make_round(requests: Sequence[RequestTiming], *, concurrency: int = 1, **watched: Any) -> BenchmarkRound:  # noqa: ANN401 -- fields by name
+def make_round(requests: Sequence[RequestTiming], *, concurrency: int = 1, **fields: Any) -> BenchmarkRound:  # noqa: ANN401 -- fields by name
     duration_s = sum(request.sample.e2e_s for request in requests) / concurrency
-    return BenchmarkRound(concurrency=concurrency, duration_s=duration_s, requests=list(requests), **watched)
+    return BenchmarkRound(concurrency=concurrency, duration_s=duration_s, requests=list(requests), **fields)
 
 
 def make_receipt(

@@ -9,11 +9,11 @@ from tests.unit.benchmark.receipts import make_receipt
 
 
 def make_measured(
-    at: float, predicted: float | None, *, model: str = "m", levels: tuple[int, ...] = (1,)
+    at: float, predicted_tokens_s: float | None, *, model: str = "m", levels: tuple[int, ...] = (1,)
 ) -> BenchmarkReceipt:
     """Return a receipt of 10 tokens per second."""
     receipt = make_receipt([0.1] * 4, model=model, levels=levels)
-    return msgspec.structs.replace(receipt, at=at, prediction=BenchmarkPrediction(decode_tokens_s=predicted))
+    return msgspec.structs.replace(receipt, at=at, prediction=BenchmarkPrediction(decode_tokens_s=predicted_tokens_s))
 
 
 def test_the_first_of_each_model_is_kept_apart_from_later_ones() -> None:

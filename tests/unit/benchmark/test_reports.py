@@ -197,8 +197,8 @@ def with_rates(*rates: tuple[int, float]) -> BenchmarkReceipt:
 def test_from_where_on_no_more_is_written_is_said(rates: list[tuple[int, float]], saturation: int | None) -> None:
     receipt = with_rates(*rates)
     assert find_saturation(receipt.levels) == saturation
-    expected = "more requests may gain more" if saturation is None else f"With more than {saturation} at once"
-    assert any(expected in line for line in summary_lines(receipt))
+    expected_text = "more requests may gain more" if saturation is None else f"With more than {saturation} at once"
+    assert any(expected_text in line for line in summary_lines(receipt))
 
 
 def test_one_level_says_nothing_of_more_requests_at_once() -> None:

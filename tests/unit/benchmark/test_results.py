@@ -42,19 +42,19 @@ def test_quiet_rounds_count_before_disturbed_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("watched", "words"),
+    ("disturbance", "words"),
     [
         ({"is_busy": True, "other_share": 0.4}, "other programs used 40 %"),
         ({"swap_bytes": LEAST_SWAP_BYTES}, "to or from swap"),
         ({"throttles": 1}, "because of its heat"),
     ],
 )
-def test_what_disturbed_a_level_is_told(watched: dict[str, Any], words: str) -> None:
+def test_what_disturbed_a_level_is_told(disturbance: dict[str, Any], words: str) -> None:
     quiet = make_round([make_timing(0.1, 0.01)])
     assert round_disturbances([quiet] * 3) == []
-    (sentence,) = round_disturbances([quiet, make_round([make_timing(0.1, 0.01)], **watched), quiet])
+    (sentence,) = round_disturbances([quiet, make_round([make_timing(0.1, 0.01)], **disturbance), quiet])
     assert words in sentence
-    assert not make_round([], **watched).is_quiet
+    assert not make_round([], **disturbance).is_quiet
 
 
 def test_equal_rounds_that_differ_are_told_even_where_nothing_else_ran() -> None:

@@ -22,7 +22,7 @@ from tests.unit.benchmark.receipts import make_timing
 
 
 @pytest.mark.parametrize(
-    ("values", "share", "expected"),
+    ("values", "share", "expected_value"),
     [
         ([3.0], 0.95, 3.0),
         ([1.0, 2.0, 3.0, 4.0, 5.0], 0.5, 3.0),
@@ -31,8 +31,8 @@ from tests.unit.benchmark.receipts import make_timing
         (list(map(float, range(101))), 0.99, 99.0),
     ],
 )
-def test_a_percentile_is_what_numpy_says(values: list[float], share: float, expected: float) -> None:
-    assert percentile(values, share) == pytest.approx(expected)
+def test_a_percentile_is_what_numpy_says(values: list[float], share: float, expected_value: float) -> None:
+    assert percentile(values, share) == pytest.approx(expected_value)
 
 
 def test_there_is_no_percentile_and_no_interval_of_nothing() -> None:

@@ -81,8 +81,8 @@ def test_what_is_set_already_is_no_candidate_and_a_smaller_cache_needs_flash_att
 
 
 def test_experts_are_tried_around_the_plan_where_some_stay_in_system_memory() -> None:
-    def experts_tried(planned: int | None) -> set[str]:
-        scope = msgspec.structs.replace(NOWHERE, takes=frozenset({"cpu_moe_layers"}), cpu_moe_layers=planned)
+    def experts_tried(cpu_moe_layers: int | None) -> set[str]:
+        scope = msgspec.structs.replace(NOWHERE, takes=frozenset({"cpu_moe_layers"}), cpu_moe_layers=cpu_moe_layers)
         return names_of(propose_candidates(ModelSettings(), scope))
 
     assert experts_tried(None) == set()

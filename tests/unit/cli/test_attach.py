@@ -16,12 +16,12 @@ class Gateway:
 
     def __init__(self) -> None:
         self.requests: list[AttachEndpoint] = []
-        self.corrected: list[tuple[str, CorrectAttached]] = []
+        self.corrections: list[tuple[str, CorrectAttached]] = []
 
     def patch(self, path: str, body: CorrectAttached, reply: Any, *, timeout_s: float) -> ModelInfo:  # noqa: ANN401 -- any type
         assert reply is ModelInfo
         assert timeout_s > 20
-        self.corrected.append((path, body))
+        self.corrections.append((path, body))
         can = [Capability.EMBEDDING]
         return ModelInfo(name="big", title="big", path="", format="remote", size_bytes=0, capabilities=can)
 
@@ -98,10 +98,10 @@ def test_one_that_is_attached_is_corrected_by_its_name(
     gateway: Gateway, options: tuple[str, ...], correction: CorrectAttached
 ) -> None:
     result = run("big", *options)
-    assert gateway.corrected == [("/attached/big", correction)]
+    assert gateway.corrections == [("/attached/big", correction)]
     assert "embedding" in result.stdout
 
 
 def test_an_address_without_its_scheme_is_no_name_where_more_is_said(gateway: Gateway) -> None:
     assert "http://" in run("box:8000", "--name", "big").stderr
-    assert gateway.corrected == []
+    assert gateway.corrections == []

@@ -33,7 +33,7 @@ class PlayedService:
     def __init__(self) -> None:
         self.requests: list[StartBenchmark] = []
         self.losses: list[MeasureLoss] = []
-        self.deleted: list[str] = []
+        self.deletions: list[str] = []
         self.end = BenchmarkChanged(model="m", stage="Done", done=True, receipt="abc")
         self.receipts = {"abc": RECEIPT}
 
@@ -62,7 +62,7 @@ class PlayedService:
         yield self.end
 
     def delete(self, path: str) -> None:
-        self.deleted.append(path)
+        self.deletions.append(path)
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_results_are_listed_shown_forgotten_and_reported(service: PlayedService,
     call("--show", "abc", "--html", str(page))
     assert "<svg" in page.read_text()
     call("--forget", "abc")
-    assert service.deleted == ["/benchmarks/abc"]
+    assert service.deletions == ["/benchmarks/abc"]
     service.receipts.clear()
     assert "Nothing has been measured" in call("--list").stdout
 

@@ -67,9 +67,9 @@ def tools(client: FakeClient) -> TerminalTools:
     return TerminalTools(client, ["time"])  # type: ignore[arg-type]
 
 
-def answers(monkeypatch: pytest.MonkeyPatch, *given: str) -> list[str]:
+def answers(monkeypatch: pytest.MonkeyPatch, *replies: str) -> list[str]:
     """Have a person sit at the terminal and answer so; return the answers that are left."""
-    answers_left = list(given)
+    answers_left = list(replies)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(click, "prompt", lambda *_, **__: answers_left.pop(0))
     return answers_left
@@ -151,8 +151,8 @@ def test_rounds_follow_each_other_until_the_model_answers(tools: TerminalTools) 
     rounds = [ScriptedStream("let me", call_of("time__allow")), ScriptedStream("it is noon")]
     paths: list[list[EndpointMessage]] = []
 
-    def make_stream(path: Sequence[EndpointMessage], offered: Sequence[EndpointTool]) -> AnswerStream:
-        assert len(offered) == 2
+    def make_stream(path: Sequence[EndpointMessage], definitions: Sequence[EndpointTool]) -> AnswerStream:
+        assert len(definitions) == 2
         paths.append(list(path))
         return rounds.pop(0)  # type: ignore[return-value]
 
@@ -164,8 +164,8 @@ def test_rounds_follow_each_other_until_the_model_answers(tools: TerminalTools) 
 
 
 def test_a_model_that_only_calls_tools_is_stopped(tools: TerminalTools, client: FakeClient) -> None:
-    def make_stream(path: Sequence[EndpointMessage], offered: Sequence[EndpointTool]) -> AnswerStream:
-        del path, offered
+    def make_stream(path: Sequence[EndpointMessage], definitions: Sequence[EndpointTool]) -> AnswerStream:
+        del path, definitions
         return ScriptedStream("", call_of("time__allow"))  # type: ignore[return-value]
 
     with pytest.raises(EngineFailed, match="16 times in a row"):

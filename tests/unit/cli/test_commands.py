@@ -126,12 +126,12 @@ def test_in_a_terminal_a_table_wraps_its_last_column(monkeypatch: pytest.MonkeyP
     assert max(map(len, lines)) <= 40
 
 
-@pytest.mark.parametrize(("piped", "sentence"), [(b"\xff\xfe Hi", "byte 1 cannot be read"), (b" \n", "nothing to ask")])
+@pytest.mark.parametrize(("stdin", "sentence"), [(b"\xff\xfe Hi", "byte 1 cannot be read"), (b" \n", "nothing to ask")])
 def test_what_cannot_be_asked_is_said_before_anything_starts(
-    monkeypatch: pytest.MonkeyPatch, piped: bytes, sentence: str
+    monkeypatch: pytest.MonkeyPatch, stdin: bytes, sentence: str
 ) -> None:
     monkeypatch.setattr(chat, "connect_gateway", lambda: pytest.fail("the service was started"))
-    result = CliRunner().invoke(main.roundhouse, ["run", "guide"], input=piped)
+    result = CliRunner().invoke(main.roundhouse, ["run", "guide"], input=stdin)
     assert result.exit_code == 2
     assert sentence in result.stderr
 

@@ -36,7 +36,7 @@ LAUNCHED = [tool for tool in TOOLS if tool.run is not None]
 
 class PlayedGateway:
     def __init__(self, start: ToolLaunch, keys: Sequence[KeyInfo] = ()) -> None:
-        self.start, self.posts, self.deleted = start, list[tuple[str, WireTool]](), list[str]()
+        self.start, self.posts, self.deletions = start, list[tuple[str, WireTool]](), list[str]()
         self.keys = {key.name: key for key in keys}
 
     def post(self, path: str, body: WireTool | NewKey, _kind: object) -> ToolLaunch | KeyWithSecret:
@@ -55,7 +55,7 @@ class PlayedGateway:
 
     def delete(self, path: str) -> None:
         name = unquote(path.removeprefix("/keys/"))
-        self.deleted.append(name)
+        self.deletions.append(name)
         if name not in self.keys:
             raise NotFound("There is no such key.")
         del self.keys[name]
@@ -102,25 +102,25 @@ def test_a_run_has_a_key_that_opens_nothing_afterwards(monkeypatch: pytest.Monke
     assert seen_file.read_text() == SECRET + "False"
     assert SECRET not in output
     assert gateway.keys == {}
-    [name] = gateway.deleted
+    [name] = gateway.deletions
     assert name.startswith("launch python ")
 
 
 def test_a_key_is_revoked_when_the_tool_fails_and_nobody_minds_when_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     start = msgspec.structs.replace(PYTHON, environment={"K": RUN_KEY}, needs_key=True)
     gateway, exit_code, _ = launch_tool(monkeypatch, start, "python", "--", "-c", "raise SystemExit(5)")
-    assert (exit_code, gateway.keys, len(gateway.deleted)) == (5, {}, 1)
+    assert (exit_code, gateway.keys, len(gateway.deletions)) == (5, {}, 1)
     with run_key(cast("GatewayClient", gateway), start) as filled_in:
         assert filled_in.environment == {"K": SECRET}
         gateway.keys.clear()
-    assert len(gateway.deleted) == 2
+    assert len(gateway.deletions) == 2
 
 
 def test_a_look_at_a_start_makes_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     start = msgspec.structs.replace(PYTHON, environment={"K": RUN_KEY}, needs_key=True)
     for option in ("--dry-run", "--json"):
         gateway, exit_code, output = launch_tool(monkeypatch, start, "python", option)
-        assert (exit_code, gateway.keys, gateway.deleted) == (0, {}, [])
+        assert (exit_code, gateway.keys, gateway.deletions) == (0, {}, [])
         assert RUN_KEY in output
 
 
@@ -133,7 +133,7 @@ def test_keys_of_runs_that_nobody_revoked_are_cleared_away_once_they_have_expire
     start = msgspec.structs.replace(PYTHON, needs_key=True)
     gateway = PlayedGateway(start, others)
     with run_key(cast("GatewayClient", gateway), start):
-        assert gateway.deleted == ["launch codex 1"]
+        assert gateway.deletions == ["launch codex 1"]
         [key_name] = [name for name in gateway.keys if name.startswith("launch python ")]
         info = gateway.keys[key_name]
         assert info.scopes == [Scope.INFERENCE]

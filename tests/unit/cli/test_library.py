@@ -104,12 +104,12 @@ def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
     return played_gateway
 
 
-def run(*arguments: str, typed: str = "") -> Result:
-    return CliRunner().invoke(roundhouse, arguments, input=typed)
+def run(*arguments: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(roundhouse, arguments, input=stdin)
 
 
 def test_removing_says_what_goes_and_asks(gateway: Gateway) -> None:
-    refusal = run("rm", "m", typed="n\n")
+    refusal = run("rm", "m", stdin="n\n")
     assert refusal.exit_code == 1
     assert [path for _, path, _ in gateway.requests] == ["/removals/plan"]
     for sentence in ("will be moved to the trash", "/m.gguf", "terse", "gpt-*=m", "b stays."):
@@ -232,7 +232,7 @@ def test_the_disk_says_what_of_the_trash_were_models(gateway: Gateway) -> None:
 def test_emptying_says_what_goes_and_asks(gateway: Gateway) -> None:
     gateway.disk = binned(2, 1)
     for arguments in ((), ("--json",)):
-        refusal = run("disk", "--empty-trash", *arguments, typed="n\n")
+        refusal = run("disk", "--empty-trash", *arguments, stdin="n\n")
         assert refusal.exit_code == 1
         assert gateway.requests == []
         for sentence in (
@@ -245,7 +245,7 @@ def test_emptying_says_what_goes_and_asks(gateway: Gateway) -> None:
     gateway.end = msgspec.structs.replace(
         JOB, kind=JobKind.EMPTY, is_done=True, deleted_files=1, reclaimed_bytes=1 << 30
     )
-    result = run("disk", "--empty-trash", typed="y\n")
+    result = run("disk", "--empty-trash", stdin="y\n")
     assert result.stdout == "1 file of a removed model (1.0 GiB) was deleted permanently.\n"
     assert gateway.requests == [("POST", "/library/empty-trash", {"digests": ["2", "1"]})]
     body = json.loads(run("disk", "--empty-trash", "--yes", "--json").stdout)

@@ -17,7 +17,7 @@ DONE = msgspec.structs.replace(NOTED, state=DownloadState.DONE, present_bytes=10
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> list[Download]:
+def download_states(monkeypatch: pytest.MonkeyPatch) -> list[Download]:
     """What the gateway says of the download each time it is asked, from the last to the first."""
     states = [DONE, NOTED, NOTED, RUNNING]
 
@@ -30,26 +30,26 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Download]:
     return states
 
 
-def test_a_note_is_said_once_while_it_waits(seen: list[Download]) -> None:
+def test_a_note_is_said_once_while_it_waits(download_states: list[Download]) -> None:
     result = CliRunner().invoke(pull.pull, ["o/b"])
     assert result.exit_code == 0
     assert result.stderr.splitlines() == ["o/b: 10 B.", NOTED.note]
     assert result.stdout.startswith("o/b was downloaded.")
-    assert seen == []
+    assert download_states == []
 
 
-def test_the_list_has_speed_and_note(seen: list[Download]) -> None:
-    seen[:] = [NOTED]
+def test_the_list_has_speed_and_note(download_states: list[Download]) -> None:
+    download_states[:] = [NOTED]
     assert f"1.9 MiB/s  {NOTED.note}" in CliRunner().invoke(pull.downloads, []).stdout
 
 
 def test_it_is_looked_at_often_at_first_and_then_now_and_then(
-    seen: list[Download], monkeypatch: pytest.MonkeyPatch
+    download_states: list[Download], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(pull, "_EVERY_S", 0.25)
     monkeypatch.setattr(pull, "time", SimpleNamespace(sleep=pauses.append))
-    seen[:] = [DONE, *[RUNNING] * 20]
+    download_states[:] = [DONE, *[RUNNING] * 20]
     CliRunner().invoke(pull.pull, ["o/b"])
     assert pauses == sorted(pauses)
     assert pauses[0] < 0.1

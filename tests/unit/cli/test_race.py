@@ -63,8 +63,8 @@ def service(monkeypatch: pytest.MonkeyPatch) -> PlayedService:
     return played_service
 
 
-def call(*args: str, typed: str = "") -> Result:
-    return CliRunner().invoke(roundhouse, ["race", *args], input=typed)
+def call(*args: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(roundhouse, ["race", *args], input=stdin)
 
 
 def test_the_table_the_sentence_and_the_way_back_are_shown(service: PlayedService) -> None:
@@ -94,11 +94,11 @@ def test_the_way_back_is_the_engine_that_was_set(service: PlayedService) -> None
 
 
 def test_nothing_is_installed_before_a_person_agrees(service: PlayedService) -> None:
-    refusal = call("m", "--install", "b", typed="n\n")
+    refusal = call("m", "--install", "b", stdin="n\n")
     assert refusal.exit_code == 1
     assert "80.0 MiB" in refusal.stderr
     assert service.requests == []
-    call("m", "--install", "b", typed="y\n")
+    call("m", "--install", "b", stdin="y\n")
     call("m", "--install", "b", "--yes")
     assert [request.installs for request in service.requests] == [["b"], ["b"]]
 

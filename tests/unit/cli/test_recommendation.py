@@ -8,8 +8,8 @@ from tests.demo.advice import workstation_advice
 from tests.demo.hub import PICKS
 
 
-def commands_for(installed: str) -> list[str]:
-    best = msgspec.structs.replace(PICKS[0], installed=installed)
+def commands_for(installed_name: str) -> list[str]:
+    best = msgspec.structs.replace(PICKS[0], installed=installed_name)
     advice = msgspec.structs.replace(workstation_advice(PlanRequest()), recommended=[best, *PICKS[1:]])
     return [" ".join(line.split()) for line in recommendation_lines(advice)]
 

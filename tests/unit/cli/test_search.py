@@ -54,8 +54,8 @@ def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
     return played_gateway
 
 
-def run(command: Any, *arguments: str, typed: str | None = None) -> Result:  # noqa: ANN401 -- click's commands
-    return CliRunner().invoke(command, list(arguments), input=typed)
+def run(command: Any, *arguments: str, stdin: str | None = None) -> Result:  # noqa: ANN401 -- click's commands
+    return CliRunner().invoke(command, list(arguments), input=stdin)
 
 
 def test_every_filter_reaches_the_gateway(gateway: Gateway) -> None:
@@ -110,9 +110,9 @@ def test_the_catalogue_is_listed_and_has_been_looked_at(gateway: Gateway) -> Non
     assert "no such model" in run(search.search, "--catalogue", "zip").stderr
 
 
-@pytest.mark.parametrize("typed", ["many", "7c", "-1b"])
-def test_a_count_that_is_none_is_refused(gateway: Gateway, typed: str) -> None:
-    result = run(search.search, "x", f"--max-params={typed}")
+@pytest.mark.parametrize("count", ["many", "7c", "-1b"])
+def test_a_count_that_is_none_is_refused(gateway: Gateway, count: str) -> None:
+    result = run(search.search, "x", f"--max-params={count}")
     assert result.exit_code == 2
     assert gateway.requests == [] or gateway.requests[-1][0] != "GET"
 
@@ -154,7 +154,7 @@ def test_json_is_versioned(gateway: Gateway) -> None:
 
 
 def test_a_token_is_read_from_a_pipe_and_not_shown(gateway: Gateway) -> None:
-    result = run(token.token, "set", typed="hf_secret12\n")
+    result = run(token.token, "set", stdin="hf_secret12\n")
     assert gateway.requests == [("POST", "/hub/token", SetHubToken(token="hf_secret12\n"))]
     assert "hf_secret12" not in result.output
     assert KEPT.said in result.stdout

@@ -44,49 +44,49 @@ def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
 
 
 @pytest.fixture
-def recording(tmp_path: Path) -> str:
+def audio_path(tmp_path: Path) -> str:
     file = tmp_path / "note.wav"
     file.write_bytes(SILENCE)
     return str(file)
 
 
-def run(*arguments: str, typed: str = "") -> Any:  # noqa: ANN401 -- click's
-    return CliRunner().invoke(main.roundhouse, arguments, input=typed)
+def run(*arguments: str, stdin: str = "") -> Any:  # noqa: ANN401 -- click's
+    return CliRunner().invoke(main.roundhouse, arguments, input=stdin)
 
 
-def test_a_recording_becomes_its_words(gateway: Gateway, recording: str) -> None:
-    result = run("transcribe", recording, "--model", "whisper", "--language", "de")
+def test_a_recording_becomes_its_words(gateway: Gateway, audio_path: str) -> None:
+    result = run("transcribe", audio_path, "--model", "whisper", "--language", "de")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "Forty locomotives.\n", "")
     (form,) = gateway.forms
     assert form.fields == [("model", "whisper"), ("response_format", "json"), ("language", "de")]
     assert bytes(form.recording.content) == SILENCE
     for options in (["--format", "json"], ["--json"]):
-        result = run("transcribe", recording, *options)
+        result = run("transcribe", audio_path, *options)
         assert json.loads(result.stdout) == {"version": 1, "transcript": {"text": " Forty locomotives. "}}
 
 
-def test_subtitles_are_written_as_they_come(gateway: Gateway, recording: str) -> None:
+def test_subtitles_are_written_as_they_come(gateway: Gateway, audio_path: str) -> None:
     gateway.answer = b"WEBVTT\n\n00:00.000 --> 00:01.000\nForty\n"
-    result = run("transcribe", recording, "--format", "vtt")
+    result = run("transcribe", audio_path, "--format", "vtt")
     assert result.stdout.startswith("WEBVTT\n\n00:00.000 --> 00:01.000\nForty")
     assert gateway.forms[0].find("response_format") == "vtt"
 
 
-def test_a_bad_recording_is_a_sentence(gateway: Gateway, recording: str, tmp_path: Path) -> None:
+def test_a_bad_recording_is_a_sentence(gateway: Gateway, audio_path: str, tmp_path: Path) -> None:
     empty = tmp_path / "empty.wav"
     empty.touch()
     for arguments, words, code in (
         ([str(tmp_path / "none.wav")], "cannot be read: No such file", 1),
         ([str(empty)], "is empty", 2),
-        ([recording, "--format", "srt", "--json"], "Subtitles cannot be printed as JSON", 2),
-        ([recording, "--format", "film"], "is not one of", 2),
+        ([audio_path, "--format", "srt", "--json"], "Subtitles cannot be printed as JSON", 2),
+        ([audio_path, "--format", "film"], "is not one of", 2),
     ):
         result = run("transcribe", *arguments)
         assert words in result.stderr
         assert result.exit_code == code
     assert not gateway.forms
     gateway.answer = b"<html>"
-    assert "sent no transcript" in run("transcribe", recording).stderr
+    assert "sent no transcript" in run("transcribe", audio_path).stderr
 
 
 def test_a_text_becomes_a_file_of_sound(gateway: Gateway, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_text_becomes_a_file_of_sound(gateway: Gateway, tmp_path: Path) -> Non
     assert gateway.requests == [
         {"model": "auto", "input": "Hello there", "voice": "af_sky", "response_format": "mp3"}
     ]  # fmt: skip
-    result = run("speak", "--out", str(file), "--json", typed="From a pipe.")
+    result = run("speak", "--out", str(file), "--json", stdin="From a pipe.")
     assert json.loads(result.stdout)["speech"] == {"path": str(file), "size_bytes": 8}
     assert gateway.requests[-1]["input"] == "From a pipe."
 

@@ -12,7 +12,7 @@ from app.cli.terminal import CleanStream, clean, escape_json
 
 
 @pytest.mark.parametrize(
-    ("text", "cleaned"),
+    ("text", "clean_text"),
     [
         ("plain text, ümläut, 日本語, 👩‍🚀\tand\nlines", "plain text, ümläut, 日本語, 👩‍🚀\tand\nlines"),
         ("\x1b]52;c;cm0gLXJm\x07pwned", "\\x1b]52;c;cm0gLXJmpwned"),
@@ -27,8 +27,8 @@ from app.cli.terminal import CleanStream, clean, escape_json
         ("\x1b[31;1;2;3;4;5mx", "\\x1b[31;1;2;3;4;5mx"),
     ],
 )
-def test_what_steers_is_not_written(text: str, cleaned: str) -> None:
-    assert clean(text) == cleaned
+def test_what_steers_is_not_written(text: str, clean_text: str) -> None:
+    assert clean(text) == clean_text
 
 
 def test_json_keeps_all_it_says() -> None:

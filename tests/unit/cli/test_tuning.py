@@ -36,16 +36,16 @@ class Gateway:
     """Shows one model, and keeps what is set."""
 
     def __init__(self) -> None:
-        self.shown = SHOWN
-        self.sent: list[ModelSettings] = []
+        self.choices = SHOWN
+        self.posts: list[ModelSettings] = []
 
     def get(self, path: str, _reply: object, **_more: object) -> ModelChoices:
         assert path == "/model-settings/team%2Fm"
-        return self.shown
+        return self.choices
 
     def post(self, path: str, body: SetModel, _reply: object, **_more: object) -> ModelSettings:
         assert (path, body.model) == ("/model-settings", "team/m")
-        self.sent.append(body.settings)
+        self.posts.append(body.settings)
         return body.settings
 
 
@@ -66,7 +66,7 @@ def test_without_options_it_shows_what_is_and_what_could_be(gateway: Gateway) ->
     assert "draft: small, 1.0 GiB" in stdout
     assert "Also runs on  other" in stdout
     assert "mmproj.gguf" in stdout
-    assert not gateway.sent
+    assert not gateway.posts
 
 
 def test_what_is_not_named_stays_as_it_was(gateway: Gateway, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_what_is_not_named_stays_as_it_was(gateway: Gateway, tmp_path: Path) -> 
     template.write_text("{{ messages }}", encoding="utf-8")
     result = tune("--temperature", "0", "--engine", "other", "--template", str(template), "--no-model-sampling")
     assert result.exit_code == 0, result.output
-    assert gateway.sent == [
+    assert gateway.posts == [
         ModelSettings(
             pinned=True,
             context=4096,
@@ -91,45 +91,45 @@ def test_files_are_sent_with_their_whole_paths(gateway: Gateway, monkeypatch: py
     monkeypatch.chdir(Path(__file__).parent)
     tune("--lora", "a.gguf", "--lora", "b.gguf", "--projector", "p.gguf", "--draft", "d.gguf")
     here = Path.cwd()
-    settings = gateway.sent[0]
+    settings = gateway.posts[0]
     assert settings.loras == [str(here / "a.gguf"), str(here / "b.gguf")]
     assert (settings.projector, settings.draft) == (str(here / "p.gguf"), str(here / "d.gguf"))
     tune("--projector", "none", "--draft", "small")
-    assert (gateway.sent[1].projector, gateway.sent[1].draft) == ("none", "small")
+    assert (gateway.posts[1].projector, gateway.posts[1].draft) == ("none", "small")
 
 
 def test_single_settings_and_all_of_them_can_be_taken_back(gateway: Gateway) -> None:
     tune("--unset", "context", "--unset", "top_k", "--unset", "loras")
-    assert gateway.sent[0] == ModelSettings(pinned=True)
+    assert gateway.posts[0] == ModelSettings(pinned=True)
     tune("--reset", "--slots", "2")
-    assert gateway.sent[1] == ModelSettings(slots=2)
+    assert gateway.posts[1] == ModelSettings(slots=2)
 
 
 def test_a_model_that_runs_otherwise_is_to_be_loaded_again(gateway: Gateway) -> None:
-    gateway.shown = msgspec.structs.replace(SHOWN, needs_reload=True)
+    gateway.choices = msgspec.structs.replace(SHOWN, needs_reload=True)
     assert "until it is loaded again" in tune("--top-k", "3").stderr
 
 
 @pytest.mark.parametrize("words", [("--top-p", "0"), ("--kv-type", "q1"), ("--unset", "mood"), ("--template", "/no")])
 def test_what_makes_no_sense_is_not_sent(gateway: Gateway, words: tuple[str, ...]) -> None:
     assert tune(*words).exit_code == 2
-    assert not gateway.sent
+    assert not gateway.posts
 
 
 def test_code_is_allowed_with_a_word_about_what_that_means_and_taken_back(gateway: Gateway) -> None:
     result = tune("--allow-code")
-    assert gateway.sent[-1] == msgspec.structs.replace(BEFORE, allows_code=True)
+    assert gateway.posts[-1] == msgspec.structs.replace(BEFORE, allows_code=True)
     assert "with your permissions" in result.stderr
     assert "--no-allow-code" in result.stderr
-    gateway.shown = msgspec.structs.replace(SHOWN, settings=gateway.sent[-1])
+    gateway.choices = msgspec.structs.replace(SHOWN, settings=gateway.posts[-1])
     assert "Custom code   allowed: programs among its files run with your permissions" in tune().stdout
     assert not tune("--no-allow-code").stderr
-    assert gateway.sent[-1] == BEFORE
+    assert gateway.posts[-1] == BEFORE
 
 
 def test_that_a_model_brings_code_is_shown(gateway: Gateway) -> None:
     assert "Custom code   not allowed\n" in tune().stdout
-    gateway.shown = msgspec.structs.replace(SHOWN, brings_code=True)
+    gateway.choices = msgspec.structs.replace(SHOWN, brings_code=True)
     assert "Custom code   not allowed, though the model contains some" in tune().stdout
 
 
@@ -140,18 +140,18 @@ def test_parsers_and_arguments_are_set_shown_and_taken_back(gateway: Gateway) ->
     expected_settings = msgspec.structs.replace(
         BEFORE, tool_parser="hermes", reasoning_parser="qwen3", extra_args=words
     )
-    assert gateway.sent[-1] == expected_settings
-    gateway.shown = msgspec.structs.replace(SHOWN, settings=expected_settings)
+    assert gateway.posts[-1] == expected_settings
+    gateway.choices = msgspec.structs.replace(SHOWN, settings=expected_settings)
     stdout = tune().stdout
     assert "Tool calls    hermes" in stdout
     assert "Reasoning     qwen3" in stdout
     assert "Arguments     --seed=7 --note 'a b'" in stdout
     tune("--unset", "extra_args", "--unset", "tool_parser", "--unset", "reasoning_parser")
-    assert gateway.sent[-1] == BEFORE
+    assert gateway.posts[-1] == BEFORE
 
 
 def test_what_counts_where_no_parser_is_named(gateway: Gateway) -> None:
     takes = ["tool_parser", "reasoning_parser"]
-    gateway.shown = msgspec.structs.replace(SHOWN, takes=takes, tool_parser="hermes")
+    gateway.choices = msgspec.structs.replace(SHOWN, takes=takes, tool_parser="hermes")
     assert "Tool calls    hermes, by its chat template" in tune().stdout
     assert "Reasoning     read by Roundhouse" in tune().stdout

@@ -48,16 +48,16 @@ def test_a_dry_run_lists_every_path_and_removes_nothing(paths: Paths) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "left"),
+    ("options", "expected_files"),
     [
         ((), {"settings.toml", "roundhouse.db", "big.gguf"}),
         (("--purge",), {"big.gguf"}),
         (("--purge", "--models"), set()),
     ],
 )
-def test_no_more_leaves_than_was_said(paths: Paths, options: tuple[str, ...], left: set[str]) -> None:
+def test_no_more_leaves_than_was_said(paths: Paths, options: tuple[str, ...], expected_files: set[str]) -> None:
     assert run("--yes", *options).exit_code == 0
-    assert files(paths) == left
+    assert files(paths) == expected_files
 
 
 def write_sealed(paths: Paths) -> tuple[str, str]:
@@ -68,14 +68,14 @@ def write_sealed(paths: Paths) -> tuple[str, str]:
     return names
 
 
-@pytest.mark.parametrize(("options", "kept"), [((), [True, False]), (("--purge",), [False, False])])
+@pytest.mark.parametrize(("options", "expected_secrets"), [((), [True, False]), (("--purge",), [False, False])])
 def test_what_opens_removed_files_leaves_the_keyring(
-    paths: Paths, tmp_path: Path, options: tuple[str, ...], kept: list[bool]
+    paths: Paths, tmp_path: Path, options: tuple[str, ...], expected_secrets: list[bool]
 ) -> None:
     with use_file_keyring(tmp_path.parent / f"{tmp_path.name}-keyring.json"):
         names = write_sealed(paths)
         assert run("--yes", *options).exit_code == 0
-        assert [has_secret(name) for name in names] == kept
+        assert [has_secret(name) for name in names] == expected_secrets
 
 
 def test_a_keyring_that_forgets_nothing_is_named(paths: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,13 +108,13 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("terminal")
 @pytest.mark.parametrize(
-    ("answers", "left"),
+    ("answers", "expected_files"),
     [("n\ny\n", {"big.gguf"}), ("y\ny\n", set()), ("y\nn\n", ALL), ("", ALL)],
     ids=["keep models", "models too", "changed mind", "no answer"],
 )
-def test_models_are_asked_for_separately_and_no_means_no(paths: Paths, answers: str, left: set[str]) -> None:
+def test_models_are_asked_for_separately_and_no_means_no(paths: Paths, answers: str, expected_files: set[str]) -> None:
     result = run("--purge", stdin=answers)
-    assert files(paths) == left
+    assert files(paths) == expected_files
     assert str(paths.models) in result.stderr
 
 

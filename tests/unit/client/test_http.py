@@ -22,11 +22,11 @@ Reply = tuple[int, str, bytes]
 
 class Recorder(BaseHTTPRequestHandler):
     replies: ClassVar[dict[str, Reply]] = {}
-    seen: ClassVar[list[tuple[str, str, str | None, bytes]]] = []
+    requests: ClassVar[list[tuple[str, str, str | None, bytes]]] = []
 
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.seen.append((self.command, self.path, self.headers.get("Authorization"), body))
+        self.requests.append((self.command, self.path, self.headers.get("Authorization"), body))
         status, kind, data = self.replies.get(self.path, (404, "application/json", b"{}"))
         self.send_response(status)
         self.send_header("Content-Type", kind)
@@ -44,7 +44,7 @@ def serve() -> Iterator[Callable[[dict[str, Reply]], PortFile]]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Recorder)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
-    Recorder.seen.clear()
+    Recorder.requests.clear()
 
     def start(replies: dict[str, Reply]) -> PortFile:
         Recorder.replies = replies
@@ -63,7 +63,7 @@ Serve = Callable[[dict[str, Reply]], PortFile]
 def test_a_call_carries_the_token_and_decodes_the_reply(serve: Serve) -> None:
     client = GatewayClient(serve({f"{PREFIX}/status": (200, "application/json", json.dumps(STATUS).encode())}))
     assert client.get("/status", Status).pid == 5
-    assert Recorder.seen == [("GET", f"{PREFIX}/status", "Bearer secret", b"")]
+    assert Recorder.requests == [("GET", f"{PREFIX}/status", "Bearer secret", b"")]
 
 
 def test_the_gateways_error_is_raised_as_the_same_error(serve: Serve) -> None:

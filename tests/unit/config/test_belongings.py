@@ -98,7 +98,7 @@ def test_sizes_are_counted(paths: Paths) -> None:
 
 
 @pytest.fixture
-def chosen(tmp_path: Path) -> Paths:
+def custom_paths(tmp_path: Path) -> Paths:
     """Folders below one that a person chose, where things of theirs lie too."""
     home = tmp_path / "home"
     paths = Paths(config=home / "config", data=home / "data", state=home / "state", logs=home / "logs")
@@ -108,17 +108,22 @@ def chosen(tmp_path: Path) -> Paths:
     return paths
 
 
-def test_in_a_chosen_folder_only_what_we_write_is_ours(chosen: Paths) -> None:
-    assert not was_used(chosen)
-    chosen.create_folders()
-    assert was_used(chosen)
-    for file in (chosen.settings_file, chosen.database, chosen.port_file, chosen.logs / "gateway.jsonl"):
+def test_in_a_chosen_folder_only_what_we_write_is_ours(custom_paths: Paths) -> None:
+    assert not was_used(custom_paths)
+    custom_paths.create_folders()
+    assert was_used(custom_paths)
+    for file in (
+        custom_paths.settings_file,
+        custom_paths.database,
+        custom_paths.port_file,
+        custom_paths.logs / "gateway.jsonl",
+    ):
         file.write_text("ours")
-    for owned_path in list_owned_paths(chosen):
+    for owned_path in list_owned_paths(custom_paths):
         remove_owned_path(owned_path)
-    remove_empty_folders(chosen)
-    files_left = {path for path in chosen.data.parent.rglob("*") if path.is_file()}
-    assert files_left == set(list_foreign_paths(chosen))
+    remove_empty_folders(custom_paths)
+    files_left = {path for path in custom_paths.data.parent.rglob("*") if path.is_file()}
+    assert files_left == set(list_foreign_paths(custom_paths))
     assert {path.name for path in files_left} == {"thesis.tex"}
     assert len(files_left) == 4
 

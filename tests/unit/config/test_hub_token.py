@@ -24,21 +24,21 @@ class Ring(KeyringBackend):
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call] # keyring has no types there
-        self.kept: dict[tuple[str, str], str] = {}
+        self.passwords: dict[tuple[str, str], str] = {}
         self.reads = 0
         self.is_locked = False
 
     def set_password(self, service: str, username: str, password: str) -> None:
-        self.kept[service, username] = password
+        self.passwords[service, username] = password
 
     def get_password(self, service: str, username: str) -> str | None:
         self.reads += 1
         if self.is_locked:
             raise keyring.errors.KeyringLocked
-        return self.kept.get((service, username))
+        return self.passwords.get((service, username))
 
     def delete_password(self, service: str, username: str) -> None:
-        del self.kept[service, username]
+        del self.passwords[service, username]
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +70,7 @@ def test_the_keyring_has_it_and_the_file_does_not(tmp_path: Path, ring: Ring) ->
     file = tmp_path / "config" / "token.json"
     HubToken(file).store_token(f" {TOKEN}\n")
     assert TOKEN not in file.read_text()
-    assert list(ring.kept.values()) == [TOKEN]
+    assert list(ring.passwords.values()) == [TOKEN]
     again = HubToken(file)
     assert (again.read_token(), again.token_place()) == (TOKEN, TokenPlace.KEYRING)
 
@@ -120,14 +120,14 @@ def test_forgotten_is_gone_everywhere(tmp_path: Path, ring: Ring) -> None:
     token.store_token(TOKEN)
     token.forget_token()
     token.forget_token()
-    assert (token.read_token(), token.token_place(), ring.kept, file.exists()) == ("", None, {}, False)
+    assert (token.read_token(), token.token_place(), ring.passwords, file.exists()) == ("", None, {}, False)
 
 
-@pytest.mark.parametrize("typed", ["", "short", "two words", "hf_\nbroken", "hf_ümlaut___", "x" * 600])
-def test_what_is_no_token_is_refused(tmp_path: Path, ring: Ring, typed: str) -> None:
+@pytest.mark.parametrize("text", ["", "short", "two words", "hf_\nbroken", "hf_ümlaut___", "x" * 600])
+def test_what_is_no_token_is_refused(tmp_path: Path, ring: Ring, text: str) -> None:
     with pytest.raises(BadRequest):
-        HubToken(tmp_path / "token.json").store_token(typed)
-    assert ring.kept == {}
+        HubToken(tmp_path / "token.json").store_token(text)
+    assert ring.passwords == {}
 
 
 def test_a_disk_that_refuses_is_said(tmp_path: Path, no_ring: None) -> None:

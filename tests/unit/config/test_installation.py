@@ -11,7 +11,7 @@ from app.core.updates import InstallationKind
 
 
 @pytest.fixture
-def frozen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def program_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A frozen copy's folder."""
     folder = tmp_path / "roundhouse"
     folder.mkdir()
@@ -21,11 +21,11 @@ def frozen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("kind", [InstallationKind.DEB, InstallationKind.ARCHIVE, InstallationKind.EXE])
-def test_the_packer_s_note_decides(frozen: Path, kind: InstallationKind) -> None:
-    (frozen / NOTE).write_bytes(encode_note(kind, "1.2.3"))
+def test_the_packer_s_note_decides(program_folder: Path, kind: InstallationKind) -> None:
+    (program_folder / NOTE).write_bytes(encode_note(kind, "1.2.3"))
     installation = this_installation({})
-    assert (installation.kind, installation.place, installation.command) == (kind, frozen, "")
-    install_note = read_note(frozen)
+    assert (installation.kind, installation.place, installation.command) == (kind, program_folder, "")
+    install_note = read_note(program_folder)
     assert install_note is not None
     assert install_note.version == "1.2.3"
 
@@ -36,10 +36,10 @@ def test_the_packer_s_note_decides(frozen: Path, kind: InstallationKind) -> None
 )
 @pytest.mark.parametrize("content", [None, b"\xff", b'{"kind": "floppy"}'])
 def test_without_a_note_that_can_be_read_the_place_decides(
-    frozen: Path, monkeypatch: pytest.MonkeyPatch, platform: str, kind: InstallationKind, content: bytes | None
+    program_folder: Path, monkeypatch: pytest.MonkeyPatch, platform: str, kind: InstallationKind, content: bytes | None
 ) -> None:
     if content is not None:
-        (frozen / NOTE).write_bytes(content)
+        (program_folder / NOTE).write_bytes(content)
     monkeypatch.setattr(sys, "platform", platform)
     assert this_installation({}).kind is kind
 
@@ -52,8 +52,8 @@ def test_what_lies_below_usr_is_the_system_s(monkeypatch: pytest.MonkeyPatch) ->
     assert this_installation({}).kind is InstallationKind.DEB
 
 
-def test_on_macos_it_is_the_whole_application(frozen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    application = frozen / "Roundhouse.app"
+def test_on_macos_it_is_the_whole_application(program_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    application = program_folder / "Roundhouse.app"
     note = application / "Contents/Resources" / NOTE
     note.parent.mkdir(parents=True)
     note.write_bytes(encode_note(InstallationKind.DMG, "1.2.3"))
@@ -62,8 +62,8 @@ def test_on_macos_it_is_the_whole_application(frozen: Path, monkeypatch: pytest.
     assert (installation.kind, installation.place) == (InstallationKind.DMG, application)
 
 
-def test_an_appimage_is_one_file_and_only_for_what_lies_in_it(frozen: Path) -> None:
-    environ = {"APPIMAGE": "/home/me/Roundhouse.AppImage", "APPDIR": str(frozen)}
+def test_an_appimage_is_one_file_and_only_for_what_lies_in_it(program_folder: Path) -> None:
+    environ = {"APPIMAGE": "/home/me/Roundhouse.AppImage", "APPDIR": str(program_folder)}
     installation = this_installation(environ)
     assert (installation.kind, installation.place) == (InstallationKind.APPIMAGE, Path("/home/me/Roundhouse.AppImage"))
     of_another_program = {**environ, "APPDIR": "/tmp/.mount_terminal"}  # noqa: S108 -- only a name

@@ -86,7 +86,7 @@ def test_what_outlives_an_appimage_starts_it_anew(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("platform", "running", "instruction"),
+    ("platform", "executable", "instruction"),
     [
         ("linux", "/usr/lib/roundhouse/roundhouse", "apt remove roundhouse"),
         ("linux", "/home/me/roundhouse-1/roundhouse", "/home/me/roundhouse-1;"),
@@ -95,12 +95,12 @@ def test_what_outlives_an_appimage_starts_it_anew(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_how_the_program_is_removed_depends_on_how_it_came(
-    platform: str, running: str, instruction: str, monkeypatch: pytest.MonkeyPatch
+    platform: str, executable: str, instruction: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "checkout" in removal_instructions()
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     monkeypatch.setattr(sys, "platform", platform)
-    monkeypatch.setattr(sys, "executable", running)
+    monkeypatch.setattr(sys, "executable", executable)
     assert instruction in removal_instructions()
 
 

@@ -10,7 +10,7 @@ ALL = {"files", "network", "programs", "processes"}
 
 
 @pytest.mark.parametrize(
-    ("offer", "is_confined", "held"),
+    ("offer", "is_confined", "expected_parts"),
     [
         (NEWEST, True, ALL),
         (KernelOffer(landlock=6, has_filter=True, has_namespaces=True), True, ALL),
@@ -23,10 +23,10 @@ ALL = {"files", "network", "programs", "processes"}
         (None, False, set()),
     ],
 )
-def test_a_kernel_holds_what_it_can(offer: KernelOffer | None, is_confined: bool, held: set[str]) -> None:  # noqa: FBT001 -- a column of the table
+def test_a_kernel_holds_what_it_can(offer: KernelOffer | None, is_confined: bool, expected_parts: set[str]) -> None:  # noqa: FBT001 -- a column of the table
     report = report_confinement(offer, is_wanted=True, free_engines=[])
     assert report.is_confined is is_confined
-    assert {part.name for part in report.parts if part.is_held} == held
+    assert {part.name for part in report.parts if part.is_held} == expected_parts
     assert report.sentence.startswith("Engines are confined." if is_confined else "Engines ")
 
 

@@ -31,10 +31,10 @@ def json_texts(draw: st.DrawFn, value: Plain) -> str:
     def gap() -> str:
         return draw(GAPS)
 
-    def inner(parts: list[str], opening: str, closed: str) -> str:
+    def inner(parts: list[str], open_bracket: str, close_bracket: str) -> str:
         has_trailing: bool = draw(st.booleans())
         trailing_comma = "," + gap() if parts and has_trailing else ""
-        return opening + gap() + (gap() + "," + gap()).join(parts) + gap() + trailing_comma + closed
+        return open_bracket + gap() + (gap() + "," + gap()).join(parts) + gap() + trailing_comma + close_bracket
 
     def written(value: Plain) -> str:
         if isinstance(value, dict):

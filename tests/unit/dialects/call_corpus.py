@@ -29,7 +29,7 @@ class CorpusEntry(NamedTuple):
     family: str
     template: str
     slip: str
-    written: str
+    raw_text: str
     calls: tuple[CorpusCall, ...]
     text: str = ""
     thinking: str = ""
@@ -487,9 +487,9 @@ def _entries_of(notation: _Notation) -> Iterator[CorpusEntry]:
         yield blank
         yield from _surroundings(notation, blank)
         if notation.is_open_ended:
-            yield blank._replace(slip="no end", written=notation.opens + body)
+            yield blank._replace(slip="no end", raw_text=notation.opens + body)
         for slip, written_body in _json_slips(body, call) if notation.is_json else ():
-            yield blank._replace(slip=slip, written=notation.opens + written_body + notation.closes)
+            yield blank._replace(slip=slip, raw_text=notation.opens + written_body + notation.closes)
     if notation.several:
         calls = (CORPUS_CALLS[0], CORPUS_CALLS[2], CORPUS_CALLS[-1])
         bodies = notation.between.join(notation.write(call) for call in calls)
@@ -499,17 +499,17 @@ def _entries_of(notation: _Notation) -> Iterator[CorpusEntry]:
 
 def _surroundings(notation: _Notation, blank: CorpusEntry) -> Iterator[CorpusEntry]:
     """Yield the same call with something around it."""
-    whole = blank.written
-    yield blank._replace(slip="space around", written=f"\n{whole}\n\n")
+    whole = blank.raw_text
+    yield blank._replace(slip="space around", raw_text=f"\n{whole}\n\n")
     if notation.takes_text:
-        yield blank._replace(slip="text before", written=f"{_BEFORE}\n\n{whole}", text=_BEFORE)
+        yield blank._replace(slip="text before", raw_text=f"{_BEFORE}\n\n{whole}", text=_BEFORE)
     if notation.takes_text and notation.closes:
-        yield blank._replace(slip="text after", written=f"{whole}\nDone.", text="Done.")
+        yield blank._replace(slip="text after", raw_text=f"{whole}\nDone.", text="Done.")
     if notation.turn_end:
-        yield blank._replace(slip="the turn's mark", written=whole + notation.turn_end)
+        yield blank._replace(slip="the turn's mark", raw_text=whole + notation.turn_end)
     if notation.thought[0]:
         opens, closes = notation.thought
-        yield blank._replace(slip="reasoning before", written=f"{opens}{_THOUGHT}{closes}{whole}", thinking=_THOUGHT)
+        yield blank._replace(slip="reasoning before", raw_text=f"{opens}{_THOUGHT}{closes}{whole}", thinking=_THOUGHT)
 
 
 def _json_slips(body: str, call: CorpusCall) -> Iterator[tuple[str, str]]:

@@ -25,7 +25,7 @@ class Output(NamedTuple):
     """What a model wrote, what its chat template shows, and what that means."""
 
     family: str
-    written: str
+    raw_text: str
     template: str
     text: str = ""
     thinking: str = ""

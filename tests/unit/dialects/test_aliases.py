@@ -35,8 +35,8 @@ def model(name: str, *, chats: bool = True, is_builtin: bool = False) -> ModelIn
     return ModelInfo(name=name, title=name, path="", format="gguf", size_bytes=1, chats=chats, is_builtin=is_builtin)
 
 
-def status(name: str, used: float, state: EngineState = EngineState.READY) -> EngineStatus:
-    return EngineStatus(model=name, engine="llama.cpp", state=state, last_used_at=used)
+def status(name: str, last_used_at: float, state: EngineState = EngineState.READY) -> EngineStatus:
+    return EngineStatus(model=name, engine="llama.cpp", state=state, last_used_at=last_used_at)
 
 
 GUIDE, ONE, TWO, EMBEDS = model("guide", is_builtin=True), model("one"), model("two"), model("e", chats=False)
@@ -46,7 +46,7 @@ SHARES = msgspec.structs.replace(model("a"), preset=Preset(base="one", system="x
 
 
 @pytest.mark.parametrize(
-    ("models", "statuses", "chosen", "expected"),
+    ("models", "statuses", "chosen_name", "expected_model"),
     [
         ([GUIDE, ONE, TWO], [status("one", 1.0), status("two", 2.0)], "guide", TWO),
         ([GUIDE, ONE, EMBEDS], [status("e", 9.0)], "", ONE),
@@ -67,9 +67,9 @@ SHARES = msgspec.structs.replace(model("a"), preset=Preset(base="one", system="x
     ],
 )
 def test_the_model_in_use(
-    models: list[ModelInfo], statuses: list[EngineStatus], chosen: str, expected: ModelInfo | None
+    models: list[ModelInfo], statuses: list[EngineStatus], chosen_name: str, expected_model: ModelInfo | None
 ) -> None:
-    assert model_in_use(models, statuses, chosen) == expected
+    assert model_in_use(models, statuses, chosen_name) == expected_model
 
 
 RANKS = msgspec.structs.replace(EMBEDS, name="r", capabilities=[Capability.RERANK])
@@ -78,7 +78,7 @@ BOTH = msgspec.structs.replace(ONE, name="both", embeds=True, modified_at=9.0)
 
 
 @pytest.mark.parametrize(
-    ("models", "statuses", "route", "expected"),
+    ("models", "statuses", "route", "expected_model"),
     [
         ([GUIDE, MAKES], [], Route.EMBEDDINGS, MAKES),
         ([GUIDE, BOTH, MAKES], [status("both", 1.0)], Route.EMBEDDINGS, MAKES),
@@ -89,6 +89,6 @@ BOTH = msgspec.structs.replace(ONE, name="both", embeds=True, modified_at=9.0)
     ],
 )
 def test_the_model_that_can_do_what_is_asked(
-    models: list[ModelInfo], statuses: list[EngineStatus], route: Route, expected: ModelInfo | None
+    models: list[ModelInfo], statuses: list[EngineStatus], route: Route, expected_model: ModelInfo | None
 ) -> None:
-    assert model_in_use(models, statuses, "guide", route) == expected
+    assert model_in_use(models, statuses, "guide", route) == expected_model

@@ -156,7 +156,7 @@ def test_every_count_is_there_from_the_start() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "sequence", "written", "expected"),
+    ("reason", "sequence", "output_tokens", "expected_reason"),
     [
         ("end_turn", None, 5, "end_turn"),
         ("end_turn", "\n", 5, "stop_sequence"),
@@ -165,8 +165,8 @@ def test_every_count_is_there_from_the_start() -> None:
         ("max_tokens", None, 9, "model_context_window_exceeded"),
     ],
 )
-def test_an_end_says_why(reason: str, sequence: str | None, written: int, expected: str) -> None:
-    assert answers.stop_reason(reason, sequence, written, AnthropicAnswerParams(max_tokens=10)) == expected
+def test_an_end_says_why(reason: str, sequence: str | None, output_tokens: int, expected_reason: str) -> None:
+    assert answers.stop_reason(reason, sequence, output_tokens, AnthropicAnswerParams(max_tokens=10)) == expected_reason
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_what_is_right_stays_as_it_was_written(arguments: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "mended"),
+    ("arguments", "expected_arguments"),
     [
         ("{'path': 'a',}", {"path": "a"}),
         ('{"path": "a", "lines": ["1", 2.0]}', {"path": "a", "lines": [1, 2]}),
@@ -54,9 +54,9 @@ def test_what_is_right_stays_as_it_was_written(arguments: str) -> None:
         ('{"path": "a"', {"path": "a"}),
     ],
 )
-def test_what_cannot_be_meant_otherwise_is_put_right(arguments: str, mended: object) -> None:
+def test_what_cannot_be_meant_otherwise_is_put_right(arguments: str, expected_arguments: object) -> None:
     text, faults = checked(arguments)
-    assert (json.loads(text), faults) == (mended, ())
+    assert (json.loads(text), faults) == (expected_arguments, ())
 
 
 @pytest.mark.parametrize(

@@ -44,18 +44,18 @@ def cut_into_pieces(text: str, seed: int) -> list[str]:
 
 def test_nearly_all_of_the_corpus_is_read_as_it_was_meant() -> None:
     entries = corpus_entries()
-    wrong = [entry for entry in entries if not is_right(entry, read_pieces(entry, [entry.written]))]
+    wrong = [entry for entry in entries if not is_right(entry, read_pieces(entry, [entry.raw_text]))]
     assert len(entries) >= _SMALLEST_CORPUS
     assert len({entry.family for entry in entries}) >= _FAMILIES
-    listing = "\n".join(f"{entry.family}: {entry.slip}: {entry.written!r}" for entry in wrong[:40])
+    listing = "\n".join(f"{entry.family}: {entry.slip}: {entry.raw_text!r}" for entry in wrong[:40])
     assert len(entries) - len(wrong) >= _RIGHT * len(entries), f"{len(wrong)} of {len(entries)}\n{listing}"
 
 
 @pytest.mark.slow
 def test_it_is_read_the_same_in_pieces_of_any_size() -> None:
     for number, entry in enumerate(corpus_entries()):
-        whole = read_pieces(entry, [entry.written])
-        assert read_pieces(entry, cut_into_pieces(entry.written, number)) == whole, entry
+        whole = read_pieces(entry, [entry.raw_text])
+        assert read_pieces(entry, cut_into_pieces(entry.raw_text, number)) == whole, entry
 
 
 def read_case(case: CallCase, entry: CorpusEntry) -> tuple[list[tuple[str, object]], str]:
@@ -64,7 +64,7 @@ def read_case(case: CallCase, entry: CorpusEntry) -> tuple[list[tuple[str, objec
         ToolDefinition(name=name, parameters=msgspec.Raw(json.dumps(schema).encode()))
         for name, schema in schemas_of(case).items()
     )
-    answer = read_pieces(entry, [entry.written], tools)
+    answer = read_pieces(entry, [entry.raw_text], tools)
     calls = [check_call(call, tools).call for call in answer.calls]
     return [(call.name, json.loads(call.arguments)) for call in calls], answer.text.strip()
 
@@ -77,6 +77,6 @@ def test_cases_are_read_as_they_are_meant_in_the_notation_of_every_family() -> N
             count += 1
             calls, text = read_case(case, entry)
             if (calls, text) != (case.result, entry.text):
-                wrong.append(f"{entry.family}: {case.kind}: {entry.written!r}: {calls} {text!r}")
+                wrong.append(f"{entry.family}: {case.kind}: {entry.raw_text!r}: {calls} {text!r}")
     assert count > len(CALL_CASES) * _FAMILIES
     assert not wrong, f"{len(wrong)} of {count}\n" + "\n".join(wrong[:40])

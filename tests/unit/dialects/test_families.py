@@ -28,7 +28,7 @@ from tests.unit.dialects.outputs import OUTPUTS, TOOLS, Output
 
 DONE = AnswerFinished(reason=FinishReason.STOP)
 MARKS = ("<think", "tool_call", "<|", "<｜", "[TOOL", "[THINK", "<function", "<invoke", "tool_code", "[e~[", "</s>")
-written = pytest.mark.parametrize("output", OUTPUTS, ids=[output.family for output in OUTPUTS])
+each_output = pytest.mark.parametrize("output", OUTPUTS, ids=[output.family for output in OUTPUTS])
 
 
 def reading(output: Output) -> ReadingOptions:
@@ -44,9 +44,9 @@ def answered(output: Output, pieces: list[str]) -> WholeAnswer:
     return aggregate_events(events(AnswerReader(reading(output), lambda _: "id"), pieces))
 
 
-@written
+@each_output
 def test_what_a_family_writes_is_understood(output: Output) -> None:
-    answer = answered(output, [output.written])
+    answer = answered(output, [output.raw_text])
     calls = tuple((call.name, json.loads(call.arguments)) for call in answer.calls)
     assert (answer.text, answer.thinking, calls) == (output.text, output.thinking, output.calls)
     assert isinstance(answer.end, AnswerFinished)
@@ -55,19 +55,19 @@ def test_what_a_family_writes_is_understood(output: Output) -> None:
 
 
 @pytest.mark.slow(cases=10)
-@written
+@each_output
 def test_it_is_the_same_in_pieces(output: Output) -> None:
-    whole = answered(output, [output.written])
-    assert answered(output, list(output.written)) == whole
-    for at in range(len(output.written)):
-        assert answered(output, [output.written[:at], output.written[at:]]) == whole, output.written[:at]
+    whole = answered(output, [output.raw_text])
+    assert answered(output, list(output.raw_text)) == whole
+    for at in range(len(output.raw_text)):
+        assert answered(output, [output.raw_text[:at], output.raw_text[at:]]) == whole, output.raw_text[:at]
 
 
 @pytest.mark.slow(cases=6)
-@written
+@each_output
 def test_it_is_the_same_cut_at_every_byte_of_the_engines_stream(output: Output) -> None:
-    whole = answered(output, [output.written])
-    chunk = {"choices": [{"delta": {"content": output.written}, "finish_reason": "stop"}]}
+    whole = answered(output, [output.raw_text])
+    chunk = {"choices": [{"delta": {"content": output.raw_text}, "finish_reason": "stop"}]}
     stream = f"data: {json.dumps(chunk, ensure_ascii=False)}\n\ndata: [DONE]\n\n".encode()
     for at in range(len(stream)):
         engine, reader = StreamReader(), AnswerReader(reading(output), lambda _: "id")
@@ -76,15 +76,15 @@ def test_it_is_the_same_cut_at_every_byte_of_the_engines_stream(output: Output) 
 
 
 @pytest.mark.slow(cases=5)
-@written
+@each_output
 def test_it_is_the_same_however_it_is_cut(output: Output) -> None:
-    whole = answered(output, [output.written])
+    whole = answered(output, [output.raw_text])
 
     @settings(max_examples=trials(30, deep=500))
-    @given(st.lists(st.integers(0, len(output.written)), max_size=12))
+    @given(st.lists(st.integers(0, len(output.raw_text)), max_size=12))
     def check(places: list[int]) -> None:
-        at = [0, *sorted(places), len(output.written)]
-        assert answered(output, [output.written[begin:end] for begin, end in pairwise(at)]) == whole
+        at = [0, *sorted(places), len(output.raw_text)]
+        assert answered(output, [output.raw_text[begin:end] for begin, end in pairwise(at)]) == whole
 
     check()
 
@@ -92,15 +92,15 @@ def test_it_is_the_same_however_it_is_cut(output: Output) -> None:
 @pytest.mark.parametrize("output", [output for output in OUTPUTS if output.calls], ids=lambda output: output.family)
 def test_marks_never_reach_the_client(output: Output) -> None:
     reader = AnswerReader(reading(output), lambda _: "id")
-    for event in events(reader, list(output.written)):
+    for event in events(reader, list(output.raw_text)):
         text = event.text if isinstance(event, TextDelta | ReasoningDelta) else ""
         assert not any(mark in text for mark in MARKS)
 
 
-@written
+@each_output
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
 def test_a_call_cut_off_by_the_limit_is_not_made(output: Output, share: float) -> None:
-    cut = output.written[: int(len(output.written) * share)]
+    cut = output.raw_text[: int(len(output.raw_text) * share)]
     answer = aggregate_events(events(AnswerReader(reading(output)), [cut], AnswerFinished(reason=FinishReason.LENGTH)))
     assert all(json.loads(call.arguments) in [call for _, call in output.calls] for call in answer.calls)
     assert isinstance(answer.end, AnswerFinished)
@@ -119,7 +119,7 @@ def test_anything_a_model_may_write_is_read_the_same_in_pieces(parts: list[str],
 
 @pytest.mark.parametrize("size", [1, 7, 300])
 def test_a_call_after_much_space_and_what_looked_like_one_is_read_the_same(size: int) -> None:
-    text = " " * 400 + '{"nam' + "x" * 300 + OUTPUTS[0].written
+    text = " " * 400 + '{"nam' + "x" * 300 + OUTPUTS[0].raw_text
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     answer = answered(OUTPUTS[0], pieces)
     assert answer == answered(OUTPUTS[0], [text])
@@ -168,19 +168,19 @@ def test_a_stop_sequence_does_not_end_reasoning() -> None:
 def test_of_several_calls_one_at_a_time_is_the_first() -> None:
     output = OUTPUTS[2]
     reader = AnswerReader(ReadingOptions(family=family_of(output.template), tools=TOOLS, one_at_a_time=True))
-    assert [call.name for call in aggregate_events(events(reader, [output.written])).calls] == ["get_weather"]
+    assert [call.name for call in aggregate_events(events(reader, [output.raw_text])).calls] == ["get_weather"]
 
 
 def test_calls_have_ids_of_their_own_and_as_templates_want_them() -> None:
     two = OUTPUTS[2]
-    calls = aggregate_events(events(AnswerReader(reading(two)), [two.written])).calls
+    calls = aggregate_events(events(AnswerReader(reading(two)), [two.raw_text])).calls
     assert len({call.id for call in calls}) == 2
     mistral = next(output for output in OUTPUTS if output.family == "mistral, names")
-    calls = aggregate_events(events(AnswerReader(reading(mistral)), [mistral.written])).calls
+    calls = aggregate_events(events(AnswerReader(reading(mistral)), [mistral.raw_text])).calls
     assert all(len(call.id) == 9 and call.id.isalnum() for call in calls)
     assert new_id(0).startswith("call_")
     kimi = next(output for output in OUTPUTS if output.family.startswith("kimi"))
-    assert [call.id for call in aggregate_events(events(AnswerReader(reading(kimi)), [kimi.written])).calls] == [
+    assert [call.id for call in aggregate_events(events(AnswerReader(reading(kimi)), [kimi.raw_text])).calls] == [
         "functions.get_weather:0",
         "functions.now:1",
     ]
@@ -247,7 +247,7 @@ SCHEMA = {
 
 
 @pytest.mark.parametrize(
-    ("given_", "fitted"),
+    ("arguments", "expected_arguments"),
     [
         ({"n": "5"}, {"n": 5}),
         ({"n": 5.0}, {"n": 5}),
@@ -264,8 +264,10 @@ SCHEMA = {
         ({"unknown": "7"}, {"unknown": "7"}),
     ],
 )
-def test_arguments_get_the_types_their_tool_wants(given_: dict[str, object], fitted: dict[str, object]) -> None:
-    assert fit_arguments(given_, SCHEMA) == fitted
+def test_arguments_get_the_types_their_tool_wants(
+    arguments: dict[str, object], expected_arguments: dict[str, object]
+) -> None:
+    assert fit_arguments(arguments, SCHEMA) == expected_arguments
 
 
 def test_a_schema_that_goes_in_circles_is_left() -> None:

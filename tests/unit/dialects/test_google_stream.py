@@ -118,14 +118,14 @@ def test_arguments_that_are_no_object_are_not_lost() -> None:
     assert call["functionCall"]["id"]
 
 
-@pytest.mark.parametrize("framing", [EventFraming, ArrayFraming])
-def test_a_stream_that_breaks_ends_with_the_error(framing: type[StreamFraming]) -> None:
+@pytest.mark.parametrize("framing_type", [EventFraming, ArrayFraming])
+def test_a_stream_that_breaks_ends_with_the_error(framing_type: type[StreamFraming]) -> None:
     overflow = Overflow(context=100, prompt=200)
     failed_answer = AnswerFailed(
         error=ErrorBody(code="context_length_exceeded", sentence="x"), status=400, overflow=overflow
     )
-    stream = written([TextDelta("Hel"), failed_answer], framing())
-    pieces = json.loads(stream) if framing is ArrayFraming else documents(stream)
+    stream = written([TextDelta("Hel"), failed_answer], framing_type())
+    pieces = json.loads(stream) if framing_type is ArrayFraming else documents(stream)
     assert pieces[-1] == {
         "error": {
             "code": 400,

@@ -12,8 +12,8 @@ from app.gateway.dialects.openai.answers import CHAT, OpenAIChatForm, OpenAIComp
 from app.gateway.dialects.openai.multi_choice import as_stream, gather_stream
 
 
-def usage(prompt: int, completion: int, cached: int = 0) -> dict[str, object]:
-    details = {"prompt_tokens_details": {"cached_tokens": cached}}
+def usage(prompt: int, completion: int, cached_tokens: int = 0) -> dict[str, object]:
+    details = {"prompt_tokens_details": {"cached_tokens": cached_tokens}}
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion, **details}
 
 

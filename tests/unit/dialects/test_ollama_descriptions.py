@@ -174,7 +174,7 @@ def test_capabilities_have_ollamas_names_and_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_", "lacking"),
+    ("request_", "ability"),
     [
         (ConversationRequest(messages=()), None),
         (ConversationRequest(messages=(), thinking=ThinkingLevel.OFF), None),
@@ -190,13 +190,13 @@ def test_capabilities_have_ollamas_names_and_order() -> None:
         (CompletionRequest(prompt="a", suffix="b"), "insert"),
     ],
 )
-def test_what_a_model_cannot_do_is_said_in_the_words_clients_know(request_: Request, lacking: str | None) -> None:
-    if lacking is None:
+def test_what_a_model_cannot_do_is_said_in_the_words_clients_know(request_: Request, ability: str | None) -> None:
+    if ability is None:
         requests.check_abilities(request_, ["completion"], model="m")
         return
-    with pytest.raises(BadRequest, match=f'^"m" does not support {lacking}$'):
+    with pytest.raises(BadRequest, match=f'^"m" does not support {ability}$'):
         requests.check_abilities(request_, ["completion"], model="m")
-    requests.check_abilities(request_, ["completion", lacking], model="m")
+    requests.check_abilities(request_, ["completion", ability], model="m")
 
 
 def test_vectors_come_in_the_order_asked_for_and_of_length_one() -> None:

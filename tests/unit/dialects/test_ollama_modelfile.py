@@ -54,7 +54,7 @@ def test_jinja_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("template", "named"),
+    ("template", "fragment"),
     [
         ('{{ .Prompt }}{{ template "x" }}', "template"),
         ("{{ range .ToolCalls }}{{ end }}", "range .ToolCalls"),
@@ -68,10 +68,10 @@ def test_jinja_stays_as_it_is() -> None:
         ("{{ " + "(" * 200 + ".Prompt" + ")" * 200 + " }}", "((("),
     ],
 )
-def test_what_cannot_be_turned_is_refused_by_name(template: str, named: str) -> None:
+def test_what_cannot_be_turned_is_refused_by_name(template: str, fragment: str) -> None:
     with pytest.raises(BadRequest) as error:
         to_jinja(template)
-    assert named in str(error.value)
+    assert fragment in str(error.value)
     assert error.value.code == "unsupported_template"
 
 

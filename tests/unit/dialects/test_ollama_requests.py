@@ -365,12 +365,14 @@ strange = st.sampled_from(['"\\ud800"', "1e999", "[" * 5000 + "]" * 5000, '{"a":
 
 
 @given(
-    body=st.dictionaries(fields, json_values, max_size=6), expected=messages, odd=st.none() | st.tuples(fields, strange)
+    body=st.dictionaries(fields, json_values, max_size=6),
+    conversation=messages,
+    odd=st.none() | st.tuples(fields, strange),
 )
 def test_any_body_is_understood_or_refused(
-    body: dict[str, object], expected: list[dict[str, object]], odd: tuple[str, str] | None
+    body: dict[str, object], conversation: list[dict[str, object]], odd: tuple[str, str] | None
 ) -> None:
-    text = msgspec.json.encode({**body, "messages": expected}).decode()
+    text = msgspec.json.encode({**body, "messages": conversation}).decode()
     if odd is not None:
         text = f'{text[:-1]},"{odd[0]}":{odd[1]}}}'
     with contextlib.suppress(BadRequest):

@@ -182,11 +182,11 @@ def test_any_refusal_has_all_four_keys(body: bytes, status: int) -> None:
     assert error["message"]
 
 
-@pytest.mark.parametrize(("encoding", "left"), [(None, {}), ("float", {"encoding_format": "float"})])
-def test_no_encoding_is_the_usual_one(encoding: str | None, left: dict[str, object]) -> None:
+@pytest.mark.parametrize(("encoding", "expected_fields"), [(None, {}), ("float", {"encoding_format": "float"})])
+def test_no_encoding_is_the_usual_one(encoding: str | None, expected_fields: dict[str, object]) -> None:
     body = json.dumps({"model": "m", "input": "a", "encoding_format": encoding}).encode()
     document = embeddings.for_engine(body, msgspec.json.decode(body, type=embeddings.OpenAIEmbeddingsRequest))
-    assert json.loads(document) == {"model": "m", "input": "a", **left}
+    assert json.loads(document) == {"model": "m", "input": "a", **expected_fields}
 
 
 def infill_body(**fields: object) -> dict[str, Any]:

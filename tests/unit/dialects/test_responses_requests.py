@@ -56,17 +56,17 @@ def raws(values: list[object]) -> list[msgspec.Raw]:
     return [msgspec.Raw(msgspec.json.encode(value)) for value in values]
 
 
-def items(given: object) -> list[ResponseItem]:
-    return items_of(given if isinstance(given, str) else raws(list(given)))  # type: ignore[call-overload]
+def items(request_input: object) -> list[ResponseItem]:
+    return items_of(request_input if isinstance(request_input, str) else raws(list(request_input)))  # type: ignore[call-overload]
 
 
-def kept_as(given: object) -> list[ResponseItem]:
+def kept_as(request_input: object) -> list[ResponseItem]:
     numbers = itertools.count(1)
-    return [to_keep(item, lambda kind: f"{kind}_{next(numbers)}") for item in items(given)]
+    return [to_keep(item, lambda kind: f"{kind}_{next(numbers)}") for item in items(request_input)]
 
 
-def turns(*given: object) -> list[ConversationMessage]:
-    return to_turns(items(given))
+def turns(*entries: object) -> list[ConversationMessage]:
+    return to_turns(items(entries))
 
 
 def make_request(**fields: object) -> ResponsesRequest:

@@ -69,9 +69,9 @@ def events_of(stream: bytes) -> list[dict[str, Any]]:
     return events
 
 
-def events_from(events: Iterable[Event], made: ResponseEncoder | None = None) -> list[dict[str, Any]]:
-    made = made or encoder()
-    return events_of(b"".join(map(made.take_event, events)))
+def events_from(events: Iterable[Event], response_encoder: ResponseEncoder | None = None) -> list[dict[str, Any]]:
+    response_encoder = response_encoder or encoder()
+    return events_of(b"".join(map(response_encoder.take_event, events)))
 
 
 def brief(events: Sequence[dict[str, Any]]) -> list[str]:

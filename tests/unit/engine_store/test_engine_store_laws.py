@@ -80,15 +80,15 @@ def test_progress_is_of_what_was_announced_or_expected_whichever_is_more() -> No
     assert stages_of(["Building c"]) == [("Compiling c, which takes minutes", None)]
 
 
-@given(sizes=st.lists(st.integers(1, 900), min_size=1, max_size=6), expected=st.integers(0, 3000))
-def test_progress_grows_and_ends_with_all_that_was_announced(sizes: list[int], expected: int) -> None:
+@given(sizes=st.lists(st.integers(1, 900), min_size=1, max_size=6), expected_mib=st.integers(0, 3000))
+def test_progress_grows_and_ends_with_all_that_was_announced(sizes: list[int], expected_mib: int) -> None:
     announced_lines = [f"Downloading p{at} ({size}.0MiB)" for at, size in enumerate(sizes)]
     done_lines = [f" Downloaded p{at}" for at in range(len(sizes))]
-    shares = [share for _, share in stages_of([*announced_lines, *done_lines], expected * MIB)]
+    shares = [share for _, share in stages_of([*announced_lines, *done_lines], expected_mib * MIB)]
     assert all(share is not None for share in shares)
     end_shares = [share or 0.0 for share in shares[len(sizes) - 1 :]]
     assert end_shares == sorted(end_shares)
-    assert end_shares[-1] == pytest.approx(sum(sizes) / max(expected, sum(sizes)))
+    assert end_shares[-1] == pytest.approx(sum(sizes) / max(expected_mib, sum(sizes)))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_versions_compare_by_their_numbers(numbers: list[int], other: list[int])
 
 
 @pytest.mark.parametrize(
-    ("groups", "expected", "fits"),
+    ("groups", "expected_groups", "fits"),
     [
         ({"os": "linux", "tag": "b1"}, {"os": "linux"}, True),
         ({"os": "linux"}, {"os": "win"}, False),
@@ -148,9 +148,9 @@ def test_versions_compare_by_their_numbers(numbers: list[int], other: list[int])
     ],
 )
 def test_a_name_fits_by_what_is_asked_of_it_and_has_nothing_else(
-    groups: Mapping[str, str], expected: Mapping[str, str], *, fits: bool
+    groups: Mapping[str, str], expected_groups: Mapping[str, str], *, fits: bool
 ) -> None:
-    assert _groups_fit(groups, expected) is fits
+    assert _groups_fit(groups, expected_groups) is fits
 
 
 def test_an_asset_has_the_hash_that_the_server_states_as_one() -> None:

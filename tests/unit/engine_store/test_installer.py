@@ -51,7 +51,7 @@ class Judge:
         self.verdict = GOOD
         self.calls: list[tuple[Path, bool]] = []
         self.hangs = False
-        self.reached = asyncio.Event()
+        self.call_event = asyncio.Event()
 
     async def __call__(
         self, engine: str, place: EngineLocation, *, with_own_models: bool, progress: Progress
@@ -59,7 +59,7 @@ class Judge:
         progress(f"Judging {engine}", None)
         assert place.python is None or place.python.exists()
         self.calls.append((place.folder, with_own_models))
-        self.reached.set()
+        self.call_event.set()
         if self.hangs:
             await asyncio.Event().wait()
         return [self.verdict]
@@ -185,7 +185,7 @@ async def test_calling_it_off_leaves_nothing(
     judge.hangs = True
     recipe = index.recipe(tmp_path, "1.0")
     job = asyncio.create_task(installer.install_version(recipe, recipe.variants[0], InstallOptions(), quiet))
-    await judge.reached.wait()
+    await judge.call_event.wait()
     job.cancel()
     with pytest.raises(asyncio.CancelledError):
         await job

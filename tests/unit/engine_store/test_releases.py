@@ -118,10 +118,10 @@ async def test_archives_are_picked_by_what_their_names_say(releases: Releases, p
     assert [asset.name for asset in (await releases.choose_assets(variant(pick), Channel.STABLE)).assets] == [name]
 
 
-@pytest.mark.parametrize("offered", ARCHIVES, ids=lambda archive: archive.name)
-async def test_every_variant_of_llama_cpp_finds_its_archives(releases: Releases, offered: EngineVariant) -> None:
-    selection = await releases.choose_assets(offered, Channel.LATEST)
-    assert len(selection.assets) == 1 + len(offered.companions)
+@pytest.mark.parametrize("engine_variant", ARCHIVES, ids=lambda archive: archive.name)
+async def test_every_variant_of_llama_cpp_finds_its_archives(releases: Releases, engine_variant: EngineVariant) -> None:
+    selection = await releases.choose_assets(engine_variant, Channel.LATEST)
+    assert len(selection.assets) == 1 + len(engine_variant.companions)
     assert selection.tag == "b11549"
 
 
@@ -143,7 +143,7 @@ async def test_a_pinned_hash_counts_whatever_the_server_says(releases: Releases)
 
 
 @pytest.mark.parametrize(
-    ("requested", "version", "code"),
+    ("engine_variant", "version", "code"),
     [
         (variant({"os": "ubuntu", "backend": "opencl-adreno", "arch": "x64"}), "", "no_asset"),
         (CPU, "7.7.7", "no_release"),
@@ -153,10 +153,10 @@ async def test_a_pinned_hash_counts_whatever_the_server_says(releases: Releases)
     ids=["no such archive", "no such release", "no version", "a pointer elsewhere"],
 )
 async def test_what_cannot_be_had_is_said(
-    releases: Releases, requested: EngineVariant, version: str, code: str
+    releases: Releases, engine_variant: EngineVariant, version: str, code: str
 ) -> None:
     with pytest.raises(EnvironmentFault) as error:
-        await releases.choose_assets(requested, Channel.STABLE, version)
+        await releases.choose_assets(engine_variant, Channel.STABLE, version)
     assert error.value.code == code
 
 

@@ -34,12 +34,12 @@ class PlayedTransport:
     """Notes what is done to it."""
 
     def __init__(self) -> None:
-        self.written: list[bytes] = []
+        self.writes: list[bytes] = []
         self.calls: list[str] = []
         self.is_aborted = False
 
     def write(self, data: bytes) -> None:
-        self.written.append(data)
+        self.writes.append(data)
 
     def is_closing(self) -> bool:
         return self.is_aborted
@@ -58,9 +58,9 @@ class Exchange:
     """A connection over such a transport, to which a request was sent."""
 
     def __init__(self, body: bytes = b"") -> None:
-        self.released: list[EngineConnection] = []
+        self.released_connections: list[EngineConnection] = []
         self.transport = PlayedTransport()
-        self.connection = EngineConnection(OURS, self.released.append, set())
+        self.connection = EngineConnection(OURS, self.released_connections.append, set())
         self.connection.connection_made(cast("asyncio.Transport", self.transport))
         self.head = asyncio.ensure_future(self.connection.send_request(b"POST / HTTP/1.1\r\n\r\n", body))
 
@@ -95,7 +95,7 @@ async def test_an_answer_is_the_same_wherever_it_is_cut(cut: int) -> None:
     assert (await exchange.head).headers["content-type"] == "a/b"
     assert exchange.connection.take_whole() == b"body"
     exchange.connection.close()
-    assert exchange.released == [exchange.connection]
+    assert exchange.released_connections == [exchange.connection]
 
 
 async def test_only_a_whole_answer_that_nobody_has_begun_to_take_is_taken_whole() -> None:
@@ -142,7 +142,7 @@ async def test_whoever_takes_may_pause_or_end_an_answer() -> None:
     exchange.connection.close()
     assert not exchange.transport.is_aborted, "the engine may still end its answer as HTTP wants"
     await exchange.come(b"0\r\n\r\n")
-    assert exchange.released == [exchange.connection]
+    assert exchange.released_connections == [exchange.connection]
 
 
 async def test_what_is_raised_by_whoever_takes_ends_the_answer() -> None:
@@ -187,26 +187,26 @@ async def test_what_is_no_http_is_said_and_what_nobody_asked_for_ends_the_connec
 async def test_an_answer_that_is_left_half_taken_ends_the_connection() -> None:
     half = await Exchange().come(HEAD, b"bo")
     half.connection.close()
-    assert (half.transport.is_aborted, half.released) == (True, [])
+    assert (half.transport.is_aborted, half.released_connections) == (True, [])
     more = await Exchange().come(HEAD, b"body and more")
     assert more.connection.take_whole() == b"body"
     more.connection.close()
-    assert (more.transport.is_aborted, more.released) == (True, []), "what follows is nobody's answer"
+    assert (more.transport.is_aborted, more.released_connections) == (True, []), "what follows is nobody's answer"
 
 
 async def test_a_large_body_is_written_in_pieces_as_the_engine_reads() -> None:
     size = 256 * 1024
     at_once = Exchange(b"x" * size)
     await at_once.come()
-    assert [len(piece) for piece in at_once.transport.written] == [len(b"POST / HTTP/1.1\r\n\r\n") + size]
+    assert [len(piece) for piece in at_once.transport.writes] == [len(b"POST / HTTP/1.1\r\n\r\n") + size]
     piecewise = Exchange(b"x" * (size + 5))
     piecewise.connection.pause_writing()
     await piecewise.come()
-    assert len(piecewise.transport.written) == 1, "the head alone"
+    assert len(piecewise.transport.writes) == 1, "the head alone"
     piecewise.connection.resume_writing()
     await piecewise.come()
     await asyncio.sleep(0)
-    assert [len(piece) for piece in piecewise.transport.written[1:]] == [size, 5]
+    assert [len(piece) for piece in piecewise.transport.writes[1:]] == [size, 5]
     for exchange in (at_once, piecewise):
         exchange.head.cancel()
 

@@ -277,14 +277,16 @@ def test_an_engine_that_says_nothing_refuses_without_a_reason(body: bytes) -> No
 class PlayedInfillEngine:
     """Sets marks around nothing, and has `tokens` for them."""
 
-    def __init__(self, tokens: list[int], evaluated: int) -> None:
-        self._tokens, self._evaluated = tokens, evaluated
+    def __init__(self, tokens: list[int], tokens_evaluated: int) -> None:
+        self._tokens, self._tokens_evaluated = tokens, tokens_evaluated
 
     async def ask(self, _route: object, _question: object, kind: type[Any]) -> Any:  # noqa: ANN401 -- as the real one
-        return kind(prompt="marks", tokens_evaluated=self._evaluated)
+        return kind(prompt="marks", tokens_evaluated=self._tokens_evaluated)
 
-    async def tokenize(self, written: list[str], *, reads_marks: bool = False, adds_first: bool = False) -> list[int]:
-        assert reads_marks != adds_first == (written == [""])
+    async def tokenize(
+        self, written_parts: list[str], *, reads_marks: bool = False, adds_first: bool = False
+    ) -> list[int]:
+        assert reads_marks != adds_first == (written_parts == [""])
         return [1] if adds_first else self._tokens
 
     async def find_mark(self, _names: object, *, apart: int) -> int | None:
@@ -292,7 +294,7 @@ class PlayedInfillEngine:
 
 
 @pytest.mark.parametrize(
-    ("tokens", "evaluated", "marks"),
+    ("tokens", "tokens_evaluated", "marks"),
     [
         ([7, 8, 9], 3, ((), 7, 8, 9)),
         ([1, 7, 8, 9], 4, ((1,), 7, 8, 9)),
@@ -302,9 +304,9 @@ class PlayedInfillEngine:
     ],
 )
 async def test_the_marks_of_a_gap_are_the_last_three_and_what_all_begins_with(
-    tokens: list[int], evaluated: int, marks: tuple[tuple[int, ...], int, int, int] | None
+    tokens: list[int], tokens_evaluated: int, marks: tuple[tuple[int, ...], int, int, int] | None
 ) -> None:
-    found_marks = await _find_marks(cast("Any", PlayedInfillEngine(tokens, evaluated)))
+    found_marks = await _find_marks(cast("Any", PlayedInfillEngine(tokens, tokens_evaluated)))
     if marks is None:
         assert found_marks is None
         return

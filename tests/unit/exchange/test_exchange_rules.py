@@ -29,11 +29,16 @@ from engines.api import Route
 
 
 def exchange(
-    *, leased: float | None = 2.0, first: float | None = 5.0, last: float = 9.0, load_s: float = 0.0, tail: bytes = b""
+    *,
+    leased_at: float | None = 2.0,
+    first: float | None = 5.0,
+    last: float = 9.0,
+    load_s: float = 0.0,
+    tail: bytes = b"",
 ) -> Observation:
     """Return one that began at 0 and has ended at 10, with what its engine sent last."""
     observation = Observation(Caller(), Observers([]))
-    observation.started_at, observation.leased_at, observation.load_s = 0.0, leased, load_s
+    observation.started_at, observation.leased_at, observation.load_s = 0.0, leased_at, load_s
     observation.first_at, observation.last_at, observation.ended_at = first, last, 10.0
     observation._tail.append(tail)
     observation._events = 1
@@ -57,9 +62,9 @@ def test_a_load_that_took_longer_than_a_request_waited_is_all_of_its_waiting() -
 
 
 def test_one_that_never_had_an_engine_only_waited() -> None:
-    figures = figures_of(exchange(leased=None, first=None))
+    figures = figures_of(exchange(leased_at=None, first=None))
     assert (figures.queue_s, figures.load_s, figures.prefill_s, figures.decode_s) == (10.0, 0.0, None, None)
-    waiting_figures = figures_so_far(exchange(leased=None, first=None), 8.0, loading_since=5.0)
+    waiting_figures = figures_so_far(exchange(leased_at=None, first=None), 8.0, loading_since=5.0)
     assert (waiting_figures.queue_s, waiting_figures.load_s, waiting_figures.total_s) == (5.0, 3.0, 8.0)
 
 
@@ -94,7 +99,7 @@ def test_events_stand_in_for_tokens_where_the_engine_counts_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tail", "prompt", "cached", "completion"),
+    ("tail", "prompt", "cached_tokens", "completion"),
     [
         (b"nothing", None, None, None),
         (USAGE, 7, 3, 5),
@@ -105,10 +110,10 @@ def test_events_stand_in_for_tokens_where_the_engine_counts_none() -> None:
     ],
 )
 def test_tokens_are_read_in_every_dialects_words_and_the_last_count(
-    tail: bytes, prompt: int | None, cached: int | None, completion: int | None
+    tail: bytes, prompt: int | None, cached_tokens: int | None, completion: int | None
 ) -> None:
     tokens = exchange(tail=tail).tokens
-    assert (tokens.prompt, tokens.cached, tokens.completion) == (prompt, cached, completion)
+    assert (tokens.prompt, tokens.cached, tokens.completion) == (prompt, cached_tokens, completion)
 
 
 def test_counts_are_kept_once_nothing_more_will_come() -> None:
@@ -124,7 +129,7 @@ def test_counts_are_kept_once_nothing_more_will_come() -> None:
 
 
 @pytest.mark.parametrize(
-    ("total", "cache", "processed", "fraction"),
+    ("total", "cache", "processed_tokens", "fraction"),
     [
         (10, 0, 5, 0.5),
         (10, 6, 8, 0.5),
@@ -135,8 +140,10 @@ def test_counts_are_kept_once_nothing_more_will_come() -> None:
         (0, 0, 0, None),
     ],
 )
-def test_progress_is_of_what_had_to_be_read(total: int, cache: int, processed: int, fraction: float | None) -> None:
-    assert _PromptProgress(total=total, cache=cache, processed=processed).fraction == fraction
+def test_progress_is_of_what_had_to_be_read(
+    total: int, cache: int, processed_tokens: int, fraction: float | None
+) -> None:
+    assert _PromptProgress(total=total, cache=cache, processed=processed_tokens).fraction == fraction
 
 
 def nest_lists(depth: int) -> bytes:
