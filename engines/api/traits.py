@@ -1,8 +1,8 @@
 """What the advisor knows of an engine, as data: where it computes, what it is good at, how it uses memory.
 
-An engine's folder has such `Traits` in its `traits.py`, and its descriptor holds them. They tell of the engine itself;
-what of it our adapter offers is in the rest of the descriptor. Systems and wheels are as published in November 2026; a
-target is a place where it can be installed, not a promise that this version of Roundhouse installs it there.
+An engine's folder has such `Traits` in its `descriptor.py`. They tell of the engine itself; what of it our adapter
+offers is in the rest of the descriptor. Systems and wheels are as published in November 2026; a target is a place where
+it can be installed, not a promise that this version of Roundhouse installs it there.
 """
 
 from collections.abc import Mapping

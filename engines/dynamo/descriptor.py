@@ -6,9 +6,34 @@ the calls of GLM 4.5 as text, and `mistral` and `harmony` lost calls in forms th
 """
 
 from engines.api import Descriptor, EngineFamily, Feature, Gauge, Route
-from engines.dynamo.traits import TRAITS
+from engines.api.traits import AMPERE, LINUX, EngineAbility, EngineTarget, GuidePlaces, MachineKind, Traits
 from engines.parsers import ToolCallFormat
 from engines.vllm.descriptor import DESCRIPTOR as VLLM
+from engines.vllm.descriptor import TRAITS as VLLM_TRAITS
+
+STRENGTH = "coordinates vLLM, SGLang or TensorRT-LLM across many computers"
+LIMITS = "One computer needs no orchestrator."
+
+TRAITS = Traits(
+    targets=(EngineTarget(backend="cuda", vendors=("nvidia",), systems=(LINUX,), compute=AMPERE),),
+    strength=STRENGTH,
+    needs="Linux and NVIDIA GPUs, Ampere or newer (compute capability 8.0), in several computers",
+    limits=LIMITS,
+    abilities=VLLM_TRAITS.abilities - {EngineAbility.WSL} | {EngineAbility.ORCHESTRATES},
+    most_slots=256,
+    memory=VLLM_TRAITS.memory,
+    places={
+        MachineKind.BLACKWELL_SERVER: GuidePlaces(fleet=10),
+        MachineKind.NVIDIA_SERVER: GuidePlaces(fleet=10),
+        MachineKind.RTX_MANY: GuidePlaces(fleet=10),
+        MachineKind.RTX_FEW: GuidePlaces(fleet=10),
+        MachineKind.RTX_ONE: GuidePlaces(fleet=10),
+        MachineKind.RTX_SMALL: GuidePlaces(fleet=10),
+    },
+    order=140,
+    unlisted=f"NVIDIA Dynamo {STRENGTH}. {LIMITS}",
+)
+"""What the advisor judges it by."""
 
 DESCRIPTOR = Descriptor(
     id="dynamo",

@@ -1,8 +1,31 @@
 """What MLX-VLM is and can do. Checked against 0.7.10 on the CPU under Linux."""
 
+import msgspec
+
 from engines.api import Descriptor, EngineFamily, Feature, ModelFormat, Route
 from engines.api.support import NameKind, NameSource
-from engines.mlx_vlm.traits import TRAITS
+from engines.api.traits import ARM, MAC, MIB, EngineAbility, EngineTarget, GuideNeed, GuidePlaces, MachineKind, Traits
+from engines.mlx_lm.descriptor import MLX_MEMORY
+
+LIMITS = "Its server is not made for the public."
+
+TRAITS = Traits(
+    targets=(EngineTarget(backend="metal", vendors=("apple",), systems=(MAC,), architectures=(ARM,)),),
+    strength="reads images and keeps answers to a JSON schema on Apple silicon",
+    needs="a Mac with Apple silicon (Windows has no build, and those for Linux are young)",
+    limits=LIMITS,
+    abilities=frozenset({EngineAbility.JSON_SCHEMA, EngineAbility.KV_QUANT, EngineAbility.VISION}),
+    most_slots=8,
+    memory=msgspec.structs.replace(MLX_MEMORY, process=700 * MIB),
+    speed_class="mlx",
+    places={
+        MachineKind.APPLE: GuidePlaces(local=30, structured=20, loras=0, serving_shaped=20, fleet=0),
+    },
+    order=30,
+    blind_needs=frozenset({GuideNeed.STRUCTURED, GuideNeed.TEAM, GuideNeed.SERVING, GuideNeed.SERVING_SHAPED}),
+    serving_warning=LIMITS,
+)
+"""What the advisor judges it by."""
 
 DESCRIPTOR = Descriptor(
     id="mlx-vlm",

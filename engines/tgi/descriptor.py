@@ -1,11 +1,22 @@
 """What TGI is and can do. From the sources of 3.3, whose repository is archived since March 2026."""
 
 from engines.api import Descriptor, EngineFamily, Feature, Gauge, ModelFormat, Route
-from engines.tgi.traits import TRAITS
+from engines.api.traits import EngineAbility, ReservedMemory, Traits
 
 VERSION = "3.3.7"
 """The last one."""
 IMAGE = f"ghcr.io/huggingface/text-generation-inference:{VERSION}"
+
+TRAITS = Traits(
+    strength="serves models of the Hugging Face hub",
+    needs="a running server, or its container image",
+    limits="Its repository was archived in March 2026: attach a running server, or use a container image "
+    "already on this computer.",
+    abilities=frozenset({EngineAbility.SCALES}),
+    memory=ReservedMemory(fraction=0.95, is_of_rest=True),  # --cuda-memory-fraction
+    order=90,
+)
+"""What the advisor judges it by."""
 
 DESCRIPTOR = Descriptor(
     id="tgi",

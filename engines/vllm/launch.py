@@ -14,8 +14,7 @@ from engines.flags import Flag, FlagTable, lora_flag, no_flag, switch_flag, task
 from engines.log_lines import SHARDS, buffer_row, context_row, stage_row
 from engines.remedies import RemedyOptions
 from engines.server_adapter import RENDEZVOUS_PORT, BackendTerms, ServerAdapter, ServerRecipe
-from engines.vllm.descriptor import DESCRIPTOR
-from engines.vllm.traits import PROCESSOR_SHARE
+from engines.vllm.descriptor import DESCRIPTOR, PROCESSOR_SHARE
 
 _K = FailureKind
 _HF_NAMES = {"repeat_penalty": "repetition_penalty"}

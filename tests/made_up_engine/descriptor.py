@@ -1,7 +1,18 @@
 """What the made-up engine is and can do."""
 
-from engines.api import Descriptor, EngineFamily, Feature, Gauge, Route
-from tests.made_up_engine.traits import FORMATS, TRAITS
+from engines.api import Descriptor, EngineFamily, Feature, Gauge, ModelFormat, Route
+from engines.api.traits import EngineAbility, EngineTarget, GuidePlaces, MachineKind, Traits
+
+TRAITS = Traits(
+    targets=(EngineTarget(backend="cpu"),),
+    strength="answers before it is asked",
+    needs="a processor",
+    limits="It makes everything up.",
+    abilities=frozenset({EngineAbility.JSON_SCHEMA}),
+    places={MachineKind.CPU: GuidePlaces(local=5, fleet=0)},
+)
+"""What the advisor judges it by."""
+FORMATS = (ModelFormat.GGUF,)
 
 DESCRIPTOR = Descriptor(
     id="made-up",
