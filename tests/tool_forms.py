@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from app.gateway.benchmarking.tool_forms import FILE
+from app.gateway.benchmarking.tool_checks import FILE
 from tests.client_transcripts import FOLDER, read_transcript
 
 _SCHEMA_KEYS = ("parameters", "input_schema", "parametersJsonSchema")

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QApplication
 from app.core.engines import Pause
 from app.core.errors import ErrorBody
 from app.core.events import PauseChanged
-from app.gui.net.pause import PauseStore
+from app.gui.net.remote_lists import PauseStore
 from app.gui.screens.server.view import ServerScreen
 from app.gui.shell.banner import PauseBanner, busy_sentence
 from app.gui.shell.contract import PageId

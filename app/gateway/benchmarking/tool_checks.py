@@ -3,25 +3,31 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
+
+import msgspec
 
 from app.benchmark.tool_tasks import INSTRUCTIONS, list_tasks
+from app.config.paths import RESOURCES
 from app.gateway.benchmarking.system_watch import ReadCounters
 from app.gateway.benchmarking.targets import OpenTarget
-from app.gateway.benchmarking.tool_forms import list_tools
 from app.gateway.benchmarking.trial_requests import TrialAsker
-from app.gateway.canonical.request import (
-    ConversationMessage,
-    ConversationRequest,
-    MessageRole,
-    Text,
-    ToolDefinition,
-)
+from app.gateway.canonical.request import ConversationMessage, ConversationRequest, MessageRole, Text, ToolDefinition
 from app.gateway.services import Services
 
+FILE = RESOURCES / "tool-forms.json"
+"""The tools of coding agents as recorded from the real programs, without their words."""
 MOST_S = 600.0
 """After so long no more tasks are set: on a slow processor a hundred take an hour."""
 _ANSWER_TOKENS = 256
 """A call that writes a short file has less."""
+
+
+class ToolForm(msgspec.Struct, frozen=True, kw_only=True):
+    """One tool; `parameters` is its JSON schema."""
+
+    name: str
+    parameters: msgspec.Raw
 
 
 async def count_valid_calls(
@@ -54,3 +60,19 @@ def _make_conversation(task: str, tools: Sequence[ToolDefinition]) -> Conversati
         ),
         tools=tuple(tools),
     )
+
+
+def list_tools(tool: str) -> tuple[ToolDefinition, ...]:
+    """Return the tools that an agent offers, by its id; none for one that has none, or was not recorded. Reads a file.
+
+    Their names and parameters have to say what they do.
+    """
+    return tuple(
+        ToolDefinition(name=form.name, description=form.name.replace("_", " "), parameters=form.parameters)
+        for form in _read_forms().get(tool, ())
+    )
+
+
+@cache
+def _read_forms() -> dict[str, list[ToolForm]]:
+    return msgspec.json.decode(FILE.read_bytes(), type=dict[str, list[ToolForm]])

@@ -13,25 +13,28 @@ from PySide6.QtCore import Signal
 from app.core.api import SettingInfo, SettingValue, Status
 from app.core.documents import Collection
 from app.core.downloads import Download, DownloadState
-from app.core.engines import EngineState, EngineStatus
+from app.core.engines import EngineState, EngineStatus, Pause
+from app.core.errors import ErrorBody
 from app.core.events import (
     CollectionsChanged,
     DownloadChanged,
     DownloadRemoved,
     EngineChanged,
     Event,
+    MachinesChanged,
     McpServersChanged,
     ModelsChanged,
+    PauseChanged,
+    ProfilesChanged,
     SettingChanged,
 )
+from app.core.machines import MachineList
 from app.core.mcp import McpServer
 from app.core.models import LoadModel, LoadOptions, ModelInfo, UnloadModel
-from app.core.translation import tr_source
+from app.core.profiles import ProfileList, ProfilePlan, UseProfile
+from app.core.translation import tr, tr_source
 from app.gui.net.api import ErrorHandler, GatewayApi
 from app.gui.net.app_updates import UpdateStore
-from app.gui.net.machines import MachineListStore
-from app.gui.net.pause import PauseStore
-from app.gui.net.profiles import ProfileListStore
 from app.gui.net.remote import RemoteList, RemoteStore
 from app.gui.shell.contract import Shell
 
@@ -39,6 +42,7 @@ COMING_STATES = frozenset({DownloadState.QUEUED, DownloadState.RUNNING})
 IDLE_STATES = frozenset({EngineState.STOPPED})
 _UNCHOSEN = LoadOptions()
 BUSY_STATES = frozenset({EngineState.STARTING, EngineState.LOADING, EngineState.DRAINING, EngineState.STOPPING})
+_NO_PAUSE, _NO_PROFILES = Pause(), ProfileList()
 
 
 class RunningStore(RemoteList[EngineStatus]):
@@ -194,6 +198,96 @@ class CollectionStore(RemoteList[Collection]):
     def is_outdated_by(self, event: Event) -> bool:
         """Tell whether a collection is not what it was."""
         return isinstance(event, CollectionsChanged)
+
+
+class MachineListStore(RemoteStore[MachineList]):
+    """The paired computers, what they have, and how they stand."""
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(api, shell, "/machines", MachineList)
+
+    def is_outdated_by(self, event: Event) -> bool:
+        """Tell whether a computer, or what is known of it, is not what it was."""
+        return isinstance(event, MachinesChanged)
+
+
+class PauseStore(RemoteStore[Pause]):
+    """Follows the gateway's pause; a gateway that is gone is not paused."""
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(api, shell, "/pause", Pause)
+        self._shell = shell
+        shell.disconnected.connect(lambda _error: self.replace(_NO_PAUSE))
+
+    @property
+    def state(self) -> Pause:
+        """How it stands."""
+        return self.value or _NO_PAUSE
+
+    def pause(self) -> None:
+        """Have all memory given back."""
+        self.api.post("/pause", None, kind=Pause, then=self.replace, on_error=self._show_error)
+
+    def resume(self) -> None:
+        """Go on; what was loaded comes back."""
+        self.api.delete("/pause", lambda: self.replace(_NO_PAUSE), self._show_error)
+
+    def toggle(self) -> None:
+        """Do the one of both that makes sense."""
+        if self.state.is_paused:
+            self.resume()
+        else:
+            self.pause()
+
+    def replace(self, value: Pause) -> None:
+        """Take a state as the present one; one that is no other is not news."""
+        if value != self.state:
+            super().replace(value)
+
+    def apply(self, event: Event) -> None:
+        """Follow a pause that was begun or ended anywhere."""
+        if isinstance(event, PauseChanged):
+            self.replace(event.pause)
+
+    def _show_error(self, error: ErrorBody) -> None:
+        self._shell.show_toast(error.sentence)
+
+
+class ProfileListStore(RemoteStore[ProfileList]):
+    """Every profile, which is active, and the next switch."""
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(api, shell, "/profiles", ProfileList)
+        self._shell = shell
+
+    @property
+    def state(self) -> ProfileList:
+        """How it stands."""
+        return self.value or _NO_PROFILES
+
+    def is_outdated_by(self, event: Event) -> bool:
+        """Tell whether a profile, or which is active, is not what it was."""
+        return isinstance(event, ProfilesChanged)
+
+    def use_profile(self, name: str) -> None:
+        """Make a profile the active one, or with an empty name none."""
+        self.api.post(
+            "/profile/use", UseProfile(name=name), kind=ProfilePlan, then=self._finish_switch, on_error=self._show_error
+        )
+
+    def undo_switch(self) -> None:
+        """Take the last switch back."""
+        self.api.post(
+            "/profile/undo", None, kind=ProfilePlan, then=lambda _plan: self.read(), on_error=self._show_error
+        )
+
+    def _finish_switch(self, plan: ProfilePlan) -> None:
+        self.read()
+        sentence = tr("{name} is active now", name=plan.profile) if plan.profile else tr("No profile is active now")
+        self._shell.show_toast(sentence, self.undo_switch)
+
+    def _show_error(self, error: ErrorBody) -> None:
+        self._shell.show_toast(error.sentence)
 
 
 class Stores:

@@ -13,8 +13,7 @@ from app.core.tool_prompts import TOOL_PROMPTS
 from app.gateway.benchmarking import tool_checks
 from app.gateway.benchmarking.run import BenchmarkRun
 from app.gateway.benchmarking.targets import open_target
-from app.gateway.benchmarking.tool_checks import count_valid_calls
-from app.gateway.benchmarking.tool_forms import FILE, list_tools
+from app.gateway.benchmarking.tool_checks import FILE, count_valid_calls, list_tools
 from app.gateway.services import Services
 from tests.gateway.benchmarking import test_race
 from tests.gateway.benchmarking.played_engine import PlayedComputer
