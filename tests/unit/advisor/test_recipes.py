@@ -49,7 +49,6 @@ class Row:
     then: tuple[str, ...] = ()
     intent: Intent = Intent.CHAT
     never: tuple[str, ...] = ()
-    engines_with_warnings: tuple[str, ...] = ()
     model: Made | None = None
     formats: tuple[str, ...] = ()
     options: Json = field(default_factory=dict)
@@ -140,8 +139,6 @@ def test_the_guide_s_answer(name: str) -> None:
     places = [order.index(engine_id) for engine_id in (order[0], *row.then)]
     assert places == sorted(places), order
     assert not set(order) & set(row.never)
-    assert all(plan.warnings for plan in plans if plan.engine in row.engines_with_warnings)
-    assert set(row.engines_with_warnings) <= set(order)
 
 
 @pytest.mark.slow(cases=32)
