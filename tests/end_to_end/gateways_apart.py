@@ -64,8 +64,8 @@ class Machine:
         return subprocess.run(command, env=self.environ, capture_output=True, text=True, timeout=within_s, check=False)
 
     def json(self, *arguments: str) -> Mapping[str, Any]:
-        done = self.run(*arguments, "--json")
-        answer: Mapping[str, Any] = json.loads(done.stdout or "{}")
+        result = self.run(*arguments, "--json")
+        answer: Mapping[str, Any] = json.loads(result.stdout or "{}")
         return answer
 
     def chat(self, tokens: int, model: str = "spread") -> "subprocess.Popen[str]":
@@ -122,8 +122,8 @@ def networks() -> Iterator[tuple[list[str], list[str]]]:
 def introduce(lap: Machine, desk: Machine) -> None:
     """Pair the two by a code; memory is lent once somebody says so."""
     code = desk.json("machines", "code")["pairing_code"]["code"]
-    done = lap.run("machines", "pair", f"{DESK_ADDRESS}:{PORT}", code)
-    assert done.returncode == 0, done.stderr
+    result = lap.run("machines", "pair", f"{DESK_ADDRESS}:{PORT}", code)
+    assert result.returncode == 0, result.stderr
     assert "does not lend" in lender(lap)["problem"]
     assert "does not lend" in lap.run("plan", "spread", "--across", "desk").stderr
     assert desk.run("machines", "lend", "lap").returncode == 0
@@ -131,8 +131,8 @@ def introduce(lap: Machine, desk: Machine) -> None:
 
 def lender(lap: Machine, *options: str) -> Mapping[str, Any]:
     (memory,) = lap.json("machines", "memory", *options)["machine_memory"]
-    known: Mapping[str, Any] = memory
-    return known
+    machine_memory: Mapping[str, Any] = memory
+    return machine_memory
 
 
 def await_answer(chat: "subprocess.Popen[str]") -> None:

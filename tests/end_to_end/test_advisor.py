@@ -61,10 +61,10 @@ def list_loads(client: GatewayClient, since: float) -> list[EstimateAccuracy]:
 @pytest.mark.slow
 def test_what_was_estimated_is_what_the_engine_takes(client: GatewayClient) -> None:
     options = LoadOptions(context=1024, slots=2, kv_type="q8_0")
-    begun = time.time()
+    started_at = time.time()
     client.post("/load", LoadModel(model="guide", options=options), EngineStatus, timeout_s=120)
-    wait_until(lambda: list_loads(client, begun))
-    (truth,) = list_loads(client, begun)
+    wait_until(lambda: list_loads(client, started_at))
+    (truth,) = list_loads(client, started_at)
     for exact in ("weights", "kv"):
         assert abs(truth.predicted[exact] - truth.logged[exact]) <= 0.005 * 2**20, "it is logged in 0.01 MiB"
     assert truth.predicted["state"] == truth.logged.get("state", 0) == 0
@@ -181,11 +181,11 @@ def test_a_calibration_is_kept_and_used(roundhouse: Roundhouse, client: GatewayC
     (calibration,) = run_json(roundhouse, "calibrate", within_s=900)["calibrations"]
     assert (calibration["device"], calibration["engine"], calibration["backend"]) == ("cpu", "llama.cpp", "cpu")
     assert 0 < calibration["efficiency"] < 1.2
-    (kept,) = client.get("/calibration", list[Calibration])
-    assert kept.samples == 2
+    (stored_calibration,) = client.get("/calibration", list[Calibration])
+    assert stored_calibration.samples == 2
     rate = client.post("/estimate", {"model": "Llama 3.2 1B Q8_0"}, Estimate).decode
     assert rate is not None
-    assert (rate.confidence == "calibrated") is not bool(kept.disturbances)
+    assert (rate.confidence == "calibrated") is not bool(stored_calibration.disturbances)
     plan = client.post("/plan", {"model": "Llama 3.2 1B"}, Advice).plans[0]
     assert plan.estimate is not None
     assert plan.estimate.decode is not None

@@ -40,7 +40,7 @@ def start_worker(adapter: WorkerAdapter, **more: Any) -> Worker:  # noqa: ANN401
 
 
 @pytest.fixture(scope="module", params=list(ADAPTERS))
-def running(request: pytest.FixtureRequest) -> Iterator[Worker]:
+def worker(request: pytest.FixtureRequest) -> Iterator[Worker]:
     with closing(start_worker(ADAPTERS[request.param])) as worker:
         assert worker.is_ready(within_s=WITHIN_S), worker.lines
         yield worker
@@ -57,36 +57,36 @@ def content_of(answer: dict[str, Any]) -> str:
     return str(answer["choices"][0]["message"]["content"])
 
 
-def test_it_answers_as_the_guide_does_on_llama_cpp(running: Worker) -> None:
-    answer = ask(running)
+def test_it_answers_as_the_guide_does_on_llama_cpp(worker: Worker) -> None:
+    answer = ask(worker)
     assert content_of(answer).startswith(BEGINS)
     assert answer["choices"][0]["finish_reason"] == "length"
     assert answer["usage"]["completion_tokens"] == TOKENS
-    assert ContextSet(tokens=CONTEXT, slots=2) in running.events()
+    assert ContextSet(tokens=CONTEXT, slots=2) in worker.events()
 
 
-def test_answers_to_several_at_once_are_those_to_each_alone(running: Worker) -> None:
+def test_answers_to_several_at_once_are_those_to_each_alone(worker: Worker) -> None:
     questions = [QUESTION, "What is a token?", "What is quantisation?"]
-    alone = [content_of(ask(running, question)) for question in questions]
+    alone = [content_of(ask(worker, question)) for question in questions]
     with ThreadPoolExecutor(len(questions)) as pool:
-        assert list(pool.map(lambda question: content_of(ask(running, question)), questions)) == alone
+        assert list(pool.map(lambda question: content_of(ask(worker, question)), questions)) == alone
     assert len(set(alone)) == len(questions)
 
 
-def test_what_was_read_before_is_not_read_again(running: Worker) -> None:
-    ask(running, max_tokens=1)
-    usage = ask(running, max_tokens=1)["usage"]
+def test_what_was_read_before_is_not_read_again(worker: Worker) -> None:
+    ask(worker, max_tokens=1)
+    usage = ask(worker, max_tokens=1)["usage"]
     assert 0 < usage["prompt_tokens_details"]["cached_tokens"] < usage["prompt_tokens"]
 
 
-def test_an_answer_ends_with_the_model_s_own_end(running: Worker) -> None:
-    answer = ask(running, max_tokens=300)
+def test_an_answer_ends_with_the_model_s_own_end(worker: Worker) -> None:
+    answer = ask(worker, max_tokens=300)
     assert answer["choices"][0]["finish_reason"] == "stop"
     assert "<|im_end|>" not in content_of(answer)
 
 
-def test_the_likeliest_tokens_come_with_their_figures(running: Worker) -> None:
-    tokens = ask(running, max_tokens=3, logprobs=True, top_logprobs=2)["choices"][0]["logprobs"]["content"]
+def test_the_likeliest_tokens_come_with_their_figures(worker: Worker) -> None:
+    tokens = ask(worker, max_tokens=3, logprobs=True, top_logprobs=2)["choices"][0]["logprobs"]["content"]
     assert [token["token"] for token in tokens] == ["V", "RAM", " is"]
     for token in tokens:
         first, second = (alternative["logprob"] for alternative in token["top_logprobs"])
@@ -94,14 +94,14 @@ def test_the_likeliest_tokens_come_with_their_figures(running: Worker) -> None:
         assert second < first <= 0
 
 
-def test_a_schema_is_kept_to(running: Worker) -> None:
+def test_a_schema_is_kept_to(worker: Worker) -> None:
     form = {"type": "json_schema", "json_schema": {"schema": {"enum": ["Oslo", "Lima"]}}}
-    answer = ask(running, response_format=form)
+    answer = ask(worker, response_format=form)
     assert json.loads(content_of(answer)) in {"Oslo", "Lima"}
     assert answer["choices"][0]["finish_reason"] == "stop"
 
 
-def test_a_seed_draws_the_same_again_and_another_does_not(running: Worker) -> None:
+def test_a_seed_draws_the_same_again_and_another_does_not(worker: Worker) -> None:
     wishes: dict[str, Any] = {
         "temperature": 1.9,
         "top_p": 0.99,
@@ -109,18 +109,18 @@ def test_a_seed_draws_the_same_again_and_another_does_not(running: Worker) -> No
         "repetition_penalty": 1.1,
         "presence_penalty": 0.5,
     }
-    first, again, other = (content_of(ask(running, **wishes, seed=seed)) for seed in (1, 1, 2))
+    first, again, other = (content_of(ask(worker, **wishes, seed=seed)) for seed in (1, 1, 2))
     assert first == again != other
 
 
-def test_a_client_that_leaves_frees_its_place(running: Worker) -> None:
+def test_a_client_that_leaves_frees_its_place(worker: Worker) -> None:
     for _ in range(3):
-        connection = http.client.HTTPConnection(running.plan.base_url.removeprefix("http://"), timeout=PATIENCE_S)
-        request = running.request("/v1/completions", {"prompt": "a", "ignore_eos": True, "stream": True})
+        connection = http.client.HTTPConnection(worker.plan.base_url.removeprefix("http://"), timeout=PATIENCE_S)
+        request = worker.request("/v1/completions", {"prompt": "a", "ignore_eos": True, "stream": True})
         connection.request("POST", "/v1/completions", request.data, dict(request.header_items()))
         assert connection.getresponse().read(16)
         connection.close()
-    assert content_of(ask(running)).startswith(BEGINS)
+    assert content_of(ask(worker)).startswith(BEGINS)
 
 
 @pytest.mark.parametrize("name", list(ADAPTERS))

@@ -159,10 +159,10 @@ def test_chats_at_a_replica_that_is_frozen_for_good_are_answered_by_others_or_en
 ) -> None:
     """It goes on accepting connections, and what was sent before it was noticed stays there."""
     serve_over(fleet_client, replicas, "round_robin")
-    frozen = psutil.Process(replicas[0].process.pid)
+    replica_process = psutil.Process(replicas[0].process.pid)
     began = time.monotonic()
-    outcomes = chat_through(fleet_client, [frozen.suspend], 150)
-    frozen.resume()
+    outcomes = chat_through(fleet_client, [replica_process.suspend], 150)
+    replica_process.resume()
     assert outcomes["lost"] == outcomes["twice"] == 0
     assert outcomes["error"] <= AT_ONCE
     assert time.monotonic() - began < GIVEN_BACK_WITHIN_S

@@ -106,33 +106,33 @@ def router_series(home: Paths) -> list[str]:
 
 
 def test_a_fleet_is_led_from_the_window(program: WindowProgram, home: Paths, qtbot: QtBot) -> None:
-    ready, drained = ReplicaState.READY, ReplicaState.DRAINED
+    ready_state, drained_state = ReplicaState.READY, ReplicaState.DRAINED
     page = FleetPage(program, qtbot)
     page.section.start.click()
     page.section.form.text.setPlainText(FILE)
     page.photograph("form")
     page.section.form.start.click()
-    page.await_states("started", {"1": ready, "2": ready})
+    page.await_states("started", {"1": ready_state, "2": ready_state})
     assert chat(home) == httpx.codes.OK
     assert any(line.startswith("smg_") for line in router_series(home)), "what the router counts itself is on our page"
 
     page.card.changes.add.click()
-    page.await_states("grown", {"1": ready, "2": ready, "3": ready})
+    page.await_states("grown", {"1": ready_state, "2": ready_state, "3": ready_state})
     page.row("2").switch.click()
-    page.await_states("drained", {"1": ready, "2": drained, "3": ready})
+    page.await_states("drained", {"1": ready_state, "2": drained_state, "3": ready_state})
     assert chat(home) == httpx.codes.OK
     page.row("2").switch.click()
-    page.await_states("resumed", {"1": ready, "2": ready, "3": ready})
+    page.await_states("resumed", {"1": ready_state, "2": ready_state, "3": ready_state})
 
     page.row("3").remove.click()
     page.confirm()
-    page.await_states("removed", {"1": ready, "2": ready})
+    page.await_states("removed", {"1": ready_state, "2": ready_state})
 
     page.card.changes.roll.click()
     qtbot.waitUntil(lambda: bool(page.fleet and page.fleet.rolling), timeout=WITHIN_MS)
     page.photograph("rolling")
     qtbot.waitUntil(lambda: bool(page.fleet and not page.fleet.rolling), timeout=WITHIN_MS)
-    page.await_states("renewed", {"1": ready, "2": ready})
+    page.await_states("renewed", {"1": ready_state, "2": ready_state})
     assert chat(home) == httpx.codes.OK
 
     page.card.head.switch.click()

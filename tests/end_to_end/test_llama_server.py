@@ -43,7 +43,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> EngineInstallation
 
 
 @pytest.fixture(scope="module")
-def running(installation: EngineInstallation) -> Iterator[Worker]:
+def worker(installation: EngineInstallation) -> Iterator[Worker]:
     with closing(Worker(GUIDE, OPTIONS, engine=Engine(ADAPTER, installation))) as worker:
         assert worker.is_ready(), worker.lines
         yield worker
@@ -55,27 +55,27 @@ def test_it_tells_its_version_and_flags(installation: EngineInstallation) -> Non
     assert "--draft-max" not in installation.flags, "its help goes on naming what was removed"
 
 
-def test_it_says_what_the_worker_says(running: Worker) -> None:
+def test_it_says_what_the_worker_says(worker: Worker) -> None:
     body = {"messages": QUESTION, "temperature": 0, "max_tokens": 60}
     with closing(Worker(GUIDE, OPTIONS)) as ours:
         assert ours.is_ready(), ours.lines
         theirs = ours.ask("/v1/chat/completions", body)["choices"][0]["message"]["content"]
-    assert running.ask("/v1/chat/completions", body)["choices"][0]["message"]["content"] == theirs
+    assert worker.ask("/v1/chat/completions", body)["choices"][0]["message"]["content"] == theirs
 
 
-def test_its_load_and_its_memory_are_told(running: Worker) -> None:
-    wait_until(lambda: allocated(running) >= {"model", "kv", "compute"})
-    wait_until(lambda: ContextSet(tokens=512, slots=2) in running.events())
-    assert LoadProgress(stage="Reading weights", fraction=1.0) in running.events()
+def test_its_load_and_its_memory_are_told(worker: Worker) -> None:
+    wait_until(lambda: allocated(worker) >= {"model", "kv", "compute"})
+    wait_until(lambda: ContextSet(tokens=512, slots=2) in worker.events())
+    assert LoadProgress(stage="Reading weights", fraction=1.0) in worker.events()
 
 
-def allocated(running: Worker) -> set[str]:
-    return {event.purpose for event in running.events() if isinstance(event, BufferAllocated)}
+def allocated(worker: Worker) -> set[str]:
+    return {event.purpose for event in worker.events() if isinstance(event, BufferAllocated)}
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/metrics", "/slots", "/props"])
-def test_nobody_gets_in_without_the_key(running: Worker, path: str) -> None:
-    assert running.status(path, key="another") == 401
+def test_nobody_gets_in_without_the_key(worker: Worker, path: str) -> None:
+    assert worker.status(path, key="another") == 401
 
 
 def test_a_taken_port_is_named(installation: EngineInstallation) -> None:

@@ -61,7 +61,7 @@ def start(request: pytest.FixtureRequest) -> Start:
 
 
 @pytest.fixture(scope="module")
-def running(start: Start) -> Iterator[Worker]:
+def worker(start: Start) -> Iterator[Worker]:
     with closing(start()) as worker:
         assert worker.is_ready(), worker.lines
         yield worker
@@ -73,27 +73,27 @@ def ask_worker(worker: Worker, **wishes: object) -> dict[str, Any]:
     return answer
 
 
-def test_it_says_what_llama_cpp_says(running: Worker) -> None:
+def test_it_says_what_llama_cpp_says(worker: Worker) -> None:
     with closing(Worker(GUIDE / "guide-q8_0.gguf", OPTIONS, engine=Engine(LLAMA_CPP))) as other:
         assert other.is_ready()
         theirs = ask_worker(other)["choices"][0]["message"]["content"]
-    assert ask_worker(running)["choices"][0]["message"]["content"] == theirs
+    assert ask_worker(worker)["choices"][0]["message"]["content"] == theirs
 
 
-def test_after_a_stream_it_does_with_the_connection_as_it_said(running: Worker) -> None:
-    assert not running.drops_a_connection_after_a_stream(within_s=0.5)
+def test_after_a_stream_it_does_with_the_connection_as_it_said(worker: Worker) -> None:
+    assert not worker.drops_a_connection_after_a_stream(within_s=0.5)
 
 
-def test_an_answer_is_counted_and_ends_where_it_is_told(running: Worker) -> None:
-    answer = ask_worker(running, max_tokens=5)
+def test_an_answer_is_counted_and_ends_where_it_is_told(worker: Worker) -> None:
+    answer = ask_worker(worker, max_tokens=5)
     assert answer["usage"]["completion_tokens"] == 5
     assert answer["choices"][0]["finish_reason"] == "length"
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/v1/chat/completions", "/metrics", "/nothing"])
-def test_nobody_gets_in_without_the_key(running: Worker, path: str) -> None:
-    assert running.status(path, key="another") == 401
-    assert running.status(path, {}, key="another") == 401
+def test_nobody_gets_in_without_the_key(worker: Worker, path: str) -> None:
+    assert worker.status(path, key="another") == 401
+    assert worker.status(path, {}, key="another") == 401
 
 
 def test_a_taken_port_is_named(start: Start) -> None:

@@ -71,12 +71,12 @@ def test_the_command_line_gets_an_answer(case: Case, roundhouse: Roundhouse) -> 
 
 def figures(client: GatewayClient, case: Case) -> dict[str, float]:
     """Return what the engine tells of itself, once it finds the time."""
-    named = re.compile(
+    pattern = re.compile(
         rf'^roundhouse_engine_(\w+){{model="{case.folder}",engine="{case.engine}"}} (\S+)$', re.MULTILINE
     )
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
-        named_figures = dict(named.findall(httpx.get(f"{client.gateway.url}/metrics", timeout=30).text))
+        named_figures = dict(pattern.findall(httpx.get(f"{client.gateway.url}/metrics", timeout=30).text))
         if "generated_tokens_total" in named_figures:
             return {name: float(value) for name, value in named_figures.items()}
     pytest.fail(f"it tells nothing but {named_figures}")

@@ -92,7 +92,7 @@ def start(engine: str) -> Callable[..., Worker]:
 
 
 @pytest.fixture(scope="module")
-def running(start: Callable[..., Worker]) -> Iterator[Worker]:
+def worker(start: Callable[..., Worker]) -> Iterator[Worker]:
     with closing(start()) as worker:
         assert worker.is_ready(), worker.lines
         yield worker
@@ -104,18 +104,18 @@ def ask_worker(worker: Worker, **wishes: object) -> dict[str, Any]:
     return answer
 
 
-def test_an_answer_goes_on_with_the_assistants_words(running: Worker, engine: str) -> None:
+def test_an_answer_goes_on_with_the_assistants_words(worker: Worker, engine: str) -> None:
     if engine == BINDING:
         pytest.skip("llama.cpp goes on by itself")
     begun_messages = [*QUESTION, {"role": "assistant", "content": "VRAM is"}]
     wishes: dict[str, Any] = {"messages": begun_messages, "continue_final_message": True}
-    prompt = running.ask("/apply-template", wishes)["prompt"]
+    prompt = worker.ask("/apply-template", wishes)["prompt"]
     assert prompt.endswith("VRAM is")
-    answer = ask_worker(running, **wishes, max_tokens=12, temperature=0)["message"]["content"]
-    bare = running.ask("/v1/completions", {"prompt": prompt, "max_tokens": 12, "temperature": 0})
+    answer = ask_worker(worker, **wishes, max_tokens=12, temperature=0)["message"]["content"]
+    bare = worker.ask("/v1/completions", {"prompt": prompt, "max_tokens": 12, "temperature": 0})
     assert answer.strip()
     assert answer == bare["choices"][0]["text"]
-    assert refused(running, "/v1/chat/completions", {"messages": QUESTION, "continue_final_message": True})[0] == 400
+    assert refused(worker, "/v1/chat/completions", {"messages": QUESTION, "continue_final_message": True})[0] == 400
 
 
 def refused(worker: Worker, path: str, body: object) -> tuple[int, dict[str, Any]]:
@@ -145,26 +145,26 @@ def events(stream: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def test_it_tells_how_it_loads_and_what_it_came_to(running: Worker) -> None:
-    wait_until(lambda: ContextSet(tokens=512, slots=4) in running.events())
-    all_events = running.events()
+def test_it_tells_how_it_loads_and_what_it_came_to(worker: Worker) -> None:
+    wait_until(lambda: ContextSet(tokens=512, slots=4) in worker.events())
+    all_events = worker.events()
     assert len([event for event in all_events if isinstance(event, PortOpened)]) == 1
     assert LoadProgress(stage="Reading weights") in all_events
-    assert running.ask("/health")["device"] == "CPU"
+    assert worker.ask("/health")["device"] == "CPU"
 
 
-def test_it_answers_what_the_guide_knows(running: Worker) -> None:
-    answer = ask_worker(running)
+def test_it_answers_what_the_guide_knows(worker: Worker) -> None:
+    answer = ask_worker(worker)
     assert answer["message"]["content"].startswith("VRAM is the fast memory on the graphics card.")
     assert answer["finish_reason"] == "stop"
 
 
-def test_a_stream_is_the_same_text_and_ends_with_its_usage(running: Worker) -> None:
+def test_a_stream_is_the_same_text_and_ends_with_its_usage(worker: Worker) -> None:
     body = {"messages": QUESTION, "temperature": 0, "stream": True, "stream_options": {"include_usage": True}}
-    with closing(open_connection(running, "/v1/chat/completions", body)) as connection:
+    with closing(open_connection(worker, "/v1/chat/completions", body)) as connection:
         chunks = events(connection.getresponse().read())
     text = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks if chunk["choices"])
-    whole = running.ask("/v1/chat/completions", {"messages": QUESTION, "temperature": 0})
+    whole = worker.ask("/v1/chat/completions", {"messages": QUESTION, "temperature": 0})
     assert text == whole["choices"][0]["message"]["content"]
     # How much of a prompt is still kept is another matter: mistral.rs lends a prompt out while it is being written.
     counts = [{name: usage[name] for name in _COUNTS} for usage in (chunks[-1]["usage"], whole["usage"])]
@@ -174,28 +174,28 @@ def test_a_stream_is_the_same_text_and_ends_with_its_usage(running: Worker) -> N
     assert chunks[-1]["timings"]["predicted_n"] == whole["usage"]["completion_tokens"]
 
 
-def test_mistral_rs_says_how_much_of_a_prompt_was_kept(running: Worker, engine: str) -> None:
+def test_mistral_rs_says_how_much_of_a_prompt_was_kept(worker: Worker, engine: str) -> None:
     if engine not in {MISTRAL, MISTRAL_GGUF}:
         pytest.skip("each has its own rules")
     first = {"prompt": "word " * 100, "max_tokens": 4, "temperature": 0}
-    text = running.ask("/v1/completions", first)["choices"][0]["text"]
-    again = running.ask("/v1/completions", {**first, "prompt": f"{first['prompt']}{text} and more"})
+    text = worker.ask("/v1/completions", first)["choices"][0]["text"]
+    again = worker.ask("/v1/completions", {**first, "prompt": f"{first['prompt']}{text} and more"})
     assert again["usage"]["prompt_tokens_details"]["cached_tokens"] >= 100
     assert again["timings"]["cache_n"] + again["timings"]["prompt_n"] == again["usage"]["prompt_tokens"]
 
 
-def test_a_connection_outlives_a_stream(running: Worker) -> None:
-    assert not running.drops_a_connection_after_a_stream(within_s=0.5)
+def test_a_connection_outlives_a_stream(worker: Worker) -> None:
+    assert not worker.drops_a_connection_after_a_stream(within_s=0.5)
 
 
-def test_four_streams_at_once_are_each_as_one_alone(running: Worker) -> None:
-    alone = ask_worker(running)["message"]["content"]
+def test_four_streams_at_once_are_each_as_one_alone(worker: Worker) -> None:
+    alone = ask_worker(worker)["message"]["content"]
     with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda _: ask_worker(running)["message"]["content"], range(8)))
+        answers = list(pool.map(lambda _: ask_worker(worker)["message"]["content"], range(8)))
     assert set(answers) == {alone}
 
 
-def test_answers_keep_to_a_schema(running: Worker) -> None:
+def test_answers_keep_to_a_schema(worker: Worker) -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"type": "boolean"}},
@@ -203,84 +203,84 @@ def test_answers_keep_to_a_schema(running: Worker) -> None:
         "additionalProperties": False,
     }
     shape = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
-    assert isinstance(json.loads(ask_worker(running, response_format=shape)["message"]["content"])["a"], bool)
+    assert isinstance(json.loads(ask_worker(worker, response_format=shape)["message"]["content"])["a"], bool)
     shape["json_schema"] = {"name": "answer", "schema": {"enum": ["small", "large"]}}
-    assert json.loads(ask_worker(running, response_format=shape)["message"]["content"]) in {"small", "large"}
+    assert json.loads(ask_worker(worker, response_format=shape)["message"]["content"]) in {"small", "large"}
 
 
-def test_a_schema_it_cannot_follow_harms_nobody_else(running: Worker) -> None:
+def test_a_schema_it_cannot_follow_harms_nobody_else(worker: Worker) -> None:
     shape = {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "nonsense"}}}
-    alone = ask_worker(running)["message"]["content"]
+    alone = ask_worker(worker)["message"]["content"]
     with ThreadPoolExecutor(4) as pool:
-        others = [pool.submit(ask_worker, running) for _ in range(3)]
-        status, error = refused(running, "/v1/chat/completions", {"messages": QUESTION, "response_format": shape})
+        others = [pool.submit(ask_worker, worker) for _ in range(3)]
+        status, error = refused(worker, "/v1/chat/completions", {"messages": QUESTION, "response_format": shape})
     assert (status, error["code"], error["param"]) == (400, "invalid_schema", "response_format")
     assert {other.result()["message"]["content"] for other in others} == {alone}
 
 
-def test_it_stops_at_a_text_that_spans_tokens(running: Worker) -> None:
-    assert ask_worker(running, stop=["t memory on"])["message"]["content"] == "VRAM is the fas"
+def test_it_stops_at_a_text_that_spans_tokens(worker: Worker) -> None:
+    assert ask_worker(worker, stop=["t memory on"])["message"]["content"] == "VRAM is the fas"
 
 
-def test_it_writes_no_more_than_it_is_asked_for(running: Worker) -> None:
-    answer = running.ask("/v1/chat/completions", {**ENDLESS, "max_tokens": 70})
+def test_it_writes_no_more_than_it_is_asked_for(worker: Worker) -> None:
+    answer = worker.ask("/v1/chat/completions", {**ENDLESS, "max_tokens": 70})
     assert answer["usage"]["completion_tokens"] == 70
     assert answer["choices"][0]["finish_reason"] == "length"
 
 
-def test_a_context_that_is_full_ends_an_answer(running: Worker) -> None:
-    answer = running.ask("/v1/chat/completions", ENDLESS)
+def test_a_context_that_is_full_ends_an_answer(worker: Worker) -> None:
+    answer = worker.ask("/v1/chat/completions", ENDLESS)
     assert answer["usage"]["total_tokens"] == 512
     assert answer["choices"][0]["finish_reason"] == "length"
 
 
-def test_a_prompt_too_long_is_refused_with_both_counts(running: Worker) -> None:
+def test_a_prompt_too_long_is_refused_with_both_counts(worker: Worker) -> None:
     long = [{"role": "user", "content": "a b " * 600}]
-    status, error = refused(running, "/v1/chat/completions", {"messages": long})
+    status, error = refused(worker, "/v1/chat/completions", {"messages": long})
     assert (status, error["type"], error["n_ctx"]) == (400, "exceed_context_size_error", 512)
     assert error["n_prompt_tokens"] > 512
 
 
-def test_a_seed_says_which_words_chance_picks(running: Worker, engine: str) -> None:
+def test_a_seed_says_which_words_chance_picks(worker: Worker, engine: str) -> None:
     if engine in {MISTRAL, MISTRAL_GGUF}:
         pytest.skip("the library has no seed for a request")
     wishes = {"temperature": 2, "top_p": 1, "top_k": 0, "min_p": 0, "max_tokens": 30}
-    drawn_texts = [ask_worker(running, seed=seed, **wishes)["message"]["content"] for seed in (1, 1, 2, 3, 4)]
+    drawn_texts = [ask_worker(worker, seed=seed, **wishes)["message"]["content"] for seed in (1, 1, 2, 3, 4)]
     assert drawn_texts[0] == drawn_texts[1]
     assert len(set(drawn_texts)) > 1
 
 
-def test_it_tells_how_likely_its_words_were(running: Worker) -> None:
-    content = ask_worker(running, logprobs=True, max_tokens=2)["logprobs"]["content"]
+def test_it_tells_how_likely_its_words_were(worker: Worker) -> None:
+    content = ask_worker(worker, logprobs=True, max_tokens=2)["logprobs"]["content"]
     assert [logprob["token"] for logprob in content] == ["V", "RAM"]
     assert all(-1 < logprob["logprob"] <= 0 for logprob in content)
 
 
-def test_a_bias_keeps_a_word_away_or_is_refused(running: Worker, engine: str) -> None:
-    (fast,) = running.ask("/tokenize", {"content": " fast"})["tokens"]
+def test_a_bias_keeps_a_word_away_or_is_refused(worker: Worker, engine: str) -> None:
+    (fast,) = worker.ask("/tokenize", {"content": " fast"})["tokens"]
     body = {"messages": QUESTION, "max_tokens": 20, "temperature": 0, "logit_bias": {str(fast): -100}}
     if engine in {MISTRAL, MISTRAL_GGUF}:
-        assert "fast" not in running.ask("/v1/chat/completions", body)["choices"][0]["message"]["content"]
+        assert "fast" not in worker.ask("/v1/chat/completions", body)["choices"][0]["message"]["content"]
     elif engine != BINDING:
-        assert refused(running, "/v1/chat/completions", body)[1]["code"] == "engine_cannot"
+        assert refused(worker, "/v1/chat/completions", body)[1]["code"] == "engine_cannot"
 
 
-def test_text_and_tokens_are_turned_into_each_other(running: Worker) -> None:
+def test_text_and_tokens_are_turned_into_each_other(worker: Worker) -> None:
     text = "Grüße, 世界! 🚂  two spaces"
-    tokens = running.ask("/tokenize", {"content": text})["tokens"]
-    assert running.ask("/detokenize", {"tokens": tokens})["content"] == text
-    assert running.ask("/v1/completions", {"prompt": tokens, "max_tokens": 2})["usage"]["prompt_tokens"] == len(tokens)
-    assert running.ask("/apply-template", {"messages": QUESTION})["prompt"].endswith("<|im_start|>assistant\n")
+    tokens = worker.ask("/tokenize", {"content": text})["tokens"]
+    assert worker.ask("/detokenize", {"tokens": tokens})["content"] == text
+    assert worker.ask("/v1/completions", {"prompt": tokens, "max_tokens": 2})["usage"]["prompt_tokens"] == len(tokens)
+    assert worker.ask("/apply-template", {"messages": QUESTION})["prompt"].endswith("<|im_start|>assistant\n")
 
 
-def test_a_client_that_goes_away_in_the_middle_frees_its_place(running: Worker) -> None:
-    before = metric(running, "requests_cancelled_total")
-    connection = open_connection(running, "/v1/completions", {"prompt": "a", "ignore_eos": True, "stream": True})
+def test_a_client_that_goes_away_in_the_middle_frees_its_place(worker: Worker) -> None:
+    before = metric(worker, "requests_cancelled_total")
+    connection = open_connection(worker, "/v1/completions", {"prompt": "a", "ignore_eos": True, "stream": True})
     reply = connection.getresponse()
     assert reply.read(10)
     hang_up(connection, reply)
-    wait_until(lambda: metric(running, "requests_running") == 0)
-    assert metric(running, "requests_cancelled_total") == before + 1
+    wait_until(lambda: metric(worker, "requests_running") == 0)
+    assert metric(worker, "requests_cancelled_total") == before + 1
 
 
 def test_a_client_that_goes_away_while_it_waits_is_never_computed_for(start: Callable[..., Worker]) -> None:
@@ -304,14 +304,14 @@ def hang_up(connection: http.client.HTTPConnection, reply: http.client.HTTPRespo
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/metrics", "/props"])
-def test_without_its_key_nothing_is_told(running: Worker, path: str) -> None:
-    assert running.status(path, key="wrong") == 401
-    assert running.status("/health", key="wrong") == 200
+def test_without_its_key_nothing_is_told(worker: Worker, path: str) -> None:
+    assert worker.status(path, key="wrong") == 401
+    assert worker.status("/health", key="wrong") == 200
 
 
 @pytest.mark.parametrize("body", [{"messages": []}, {"messages": QUESTION, "n": 2}, {"messages": QUESTION, "stop": 5}])
-def test_what_makes_no_sense_is_refused(running: Worker, body: dict[str, object]) -> None:
-    status, error = refused(running, "/v1/chat/completions", body)
+def test_what_makes_no_sense_is_refused(worker: Worker, body: dict[str, object]) -> None:
+    status, error = refused(worker, "/v1/chat/completions", body)
     assert (status, error["type"]) == (400, "invalid_request_error")
 
 
@@ -377,11 +377,11 @@ QUESTIONS = (
 )
 
 
-def test_every_engine_gives_the_same_greedy_text(running: Worker) -> None:
+def test_every_engine_gives_the_same_greedy_text(worker: Worker) -> None:
     """Weights of 8 bits in blocks of 32 in most; only the order of sums and the KV cache's type differ."""
     with closing(Worker(GUIDE / "guide-q8_0.gguf", LaunchOptions(context=512, slots=1))) as reference:
         assert reference.is_ready()
-        different = [question for question in QUESTIONS if answered(reference, question) != answered(running, question)]
+        different = [question for question in QUESTIONS if answered(reference, question) != answered(worker, question)]
     assert not different
 
 

@@ -240,7 +240,7 @@ class Hall:
     def __init__(self, machines: Mapping[str, NetworkedMachine], computers: Mapping[str, Computer]) -> None:
         self.stranger, self.computers = machines["stranger"], computers
         self.lap, self.desk, self.box, self.den = (computers[name] for name in (ASKS, *ANSWERS))
-        self.slowed = slow_down(self.box.machine)
+        self.slowdown = slow_down(self.box.machine)
 
     def await_all(self) -> None:
         """Wait until the one that asks reaches the others."""
@@ -281,7 +281,7 @@ def test_a_thousand_requests_while_one_is_killed_one_is_slow_and_one_falls_aslee
         hall.den.wake_up()
         if hall.desk.process.poll() is not None:
             hall.desk.start()
-    took_s, slowed_host = time.monotonic() - began_s, hall.slowed or "nothing"
+    took_s, slowed_host = time.monotonic() - began_s, hall.slowdown or "nothing"
     counts = Counter(results)
     log.info(
         "%d requests in %.0f s, one network slowed by %s: %s", REQUESTS, took_s, slowed_host, counts.most_common(3)

@@ -32,7 +32,7 @@ class PythonEnvironment:
         self.packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(folder / "venv")}))
         (self.packages / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
         self.project = folder / "project"
-        self.added: set[str] = set()
+        self.added_names: set[str] = set()
         for name in OTHERS:
             for place, content in ((self.packages, f"WHOSE = 'the other {name}'"), (self.project, "raise SystemExit")):
                 (place / name).mkdir(parents=True)
@@ -43,7 +43,7 @@ class PythonEnvironment:
         before = set(self.packages.iterdir())
         process = run_uv("pip", "install", "--quiet", "--no-deps", "--python", str(self.python), str(package))
         assert process.returncode == 0, process.stderr
-        self.added = {path.name for path in set(self.packages.iterdir()) - before}
+        self.added_names = {path.name for path in set(self.packages.iterdir()) - before}
 
     def run(self, *argv: str, env: Mapping[str, str] = MappingProxyType({})) -> "subprocess.CompletedProcess[str]":
         """Run a program in the project's folder."""
@@ -101,7 +101,7 @@ def environment(
 
 
 def test_nothing_but_names_of_its_own_is_put_among_the_packages(environment: PythonEnvironment) -> None:
-    assert environment.added == {"roundhouse_ai", f"roundhouse_ai-{__version__}.dist-info"}
+    assert environment.added_names == {"roundhouse_ai", f"roundhouse_ai-{__version__}.dist-info"}
 
 
 def test_the_other_project_keeps_its_packages_and_sees_none_of_ours(environment: PythonEnvironment) -> None:

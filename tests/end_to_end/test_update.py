@@ -103,8 +103,8 @@ def test_a_folder_is_updated_and_brought_back_while_its_service_runs(copy: Copy,
     before = copy.service()
     assert (before.version, copy.version) == ("0.1.0", "0.1.0")
 
-    done = copy.run("update", "--yes")
-    assert done.stdout == "Roundhouse 0.2.0 is running.\n", done.stderr
+    update = copy.run("update", "--yes")
+    assert update.stdout == "Roundhouse 0.2.0 is running.\n", update.stderr
     after = copy.service()
     assert (after.version, copy.version) == ("0.2.0", "0.2.0")
     assert after.pid == before.pid, "whoever keeps the service running sees one process"

@@ -68,8 +68,8 @@ def machines(
         give_model(lap)
         for machine in pair:
             machine.start()
-        done = lap.run("tune", "spread", "--engine", "vllm", "--context", CONTEXT, "--slots", "2")
-        assert done.returncode == 0, done.stdout + done.stderr
+        result = lap.run("tune", "spread", "--engine", "vllm", "--context", CONTEXT, "--slots", "2")
+        assert result.returncode == 0, result.stdout + result.stderr
         introduce(lap, desk)
         yield lap, desk
     finally:
@@ -92,8 +92,8 @@ def prepare_lender(lap: Machine, desk: Machine) -> None:
 
 def load_over_both(lap: Machine, desk: Machine) -> None:
     prepare_lender(lap, desk)
-    done = lap.run("load", "spread", "--across", "desk", within_s=LOADS_WITHIN_S)
-    assert done.returncode == 0, done.stdout + done.stderr + lap.run("logs", "spread").stdout[-6000:]
+    result = lap.run("load", "spread", "--across", "desk", within_s=LOADS_WITHIN_S)
+    assert result.returncode == 0, result.stdout + result.stderr + lap.run("logs", "spread").stdout[-6000:]
 
 
 def engine_processes(machine: Machine) -> list[psutil.Process]:
@@ -135,9 +135,9 @@ def test_a_model_is_planned_loaded_and_answers_over_two(machines: tuple[Machine,
     plan = lap.json("plan", "spread", "--across", "desk", "--context", CONTEXT)["across"]
     assert plan["fits"]
     assert plan["engine"] == "vllm"
-    begun = time.monotonic()
+    start_s = time.monotonic()
     load_over_both(lap, desk)
-    log.info("loaded in %.0f s", time.monotonic() - begun)
+    log.info("loaded in %.0f s", time.monotonic() - start_s)
     assert "on desk" in lap.run("ps").stdout
     assert "layers" in desk.run("ps").stdout
     assert listens_on_neither(lap, desk), "nothing of it can be reached from either network"
@@ -151,8 +151,8 @@ def listens_on_neither(*pair: Machine) -> bool:
     for machine in pair:
         command = [*machine.enter, "cat", "/proc/net/tcp"]
         rows = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[1:]
-        listening = {row.split()[1] for row in rows if row.split()[3] == "0A"}
-        if any(not address.startswith("0100007F") and int(address[-4:], 16) != PORT for address in listening):
+        local_addresses = {row.split()[1] for row in rows if row.split()[3] == "0A"}
+        if any(not address.startswith("0100007F") and int(address[-4:], 16) != PORT for address in local_addresses):
             return False
     return True
 
@@ -176,8 +176,8 @@ def test_a_member_killed_while_answering_is_noticed_and_the_next_load_says_why(
     finally:
         desk.start()
     wait_until(lambda: not lender(lap, "--for", "spread").get("problem"))
-    done = lap.run("load", "spread", within_s=LOADS_WITHIN_S)
-    assert done.returncode == 0, done.stderr
+    result = lap.run("load", "spread", within_s=LOADS_WITHIN_S)
+    assert result.returncode == 0, result.stderr
     assert answers(lap)
 
 

@@ -60,8 +60,8 @@ def client(home: Paths, roundhouse: Roundhouse) -> Iterator[GatewayClient]:
         gateway = GatewayClient(ensure_gateway(home), timeout_s=WITHIN_S)
         shutil.copytree(RESOURCES / "guide" / "hf", home.models / MODEL, dirs_exist_ok=True)
         options = ("--engine", "vllm", "--context", str(CONTEXT), "--slots", "4", "--gpu-memory-fraction", "0.1")
-        tuned = roundhouse("tune", MODEL, *options, within_s=WITHIN_S)
-        assert not tuned.returncode, tuned.stdout + tuned.stderr
+        result = roundhouse("tune", MODEL, *options, within_s=WITHIN_S)
+        assert not result.returncode, result.stdout + result.stderr
         yield gateway
 
 
@@ -99,13 +99,13 @@ class Chats:
 
     def __enter__(self) -> Self:
         self._pool = ThreadPoolExecutor(AT_ONCE)
-        self._running = [self._pool.submit(self._chat_on, number) for number in range(AT_ONCE)]
+        self._futures = [self._pool.submit(self._chat_on, number) for number in range(AT_ONCE)]
         return self
 
     def __exit__(self, *_error: object) -> None:
         self._over.set()
-        for running in self._running:
-            running.result()
+        for future in self._futures:
+            future.result()
         self._pool.shutdown()
 
     def _chat_on(self, number: int) -> None:

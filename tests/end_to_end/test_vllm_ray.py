@@ -64,8 +64,8 @@ def lap(networks: tuple[list[str], list[str]], tmp_path_factory: pytest.TempPath
     try:
         machine.start()
         options = ("--engine", "vllm", "--context", "2048", "--slots", "2", "--gpu-memory-fraction", "0.1")
-        tuned = machine.run("tune", "spread", *options)
-        assert tuned.returncode == 0, tuned.stdout + tuned.stderr
+        result = machine.run("tune", "spread", *options)
+        assert result.returncode == 0, result.stdout + result.stderr
         yield machine
     finally:
         machine.run("down")
@@ -112,13 +112,13 @@ def test_the_planned_commands_serve_a_model(
     environ["RAY_ENABLE_UV_RUN_RUNTIME_ENV"] = "0"  # or below `uv run` it starts its workers by the same command
     enters = dict(zip((LAP_ADDRESS, DESK_ADDRESS), networks, strict=True))
     with ExitStack() as stack:
-        begun = time.monotonic()
+        start_s = time.monotonic()
         for number, step in enumerate(plan["steps"]):
             output = tmp_path / f"{number}-{step['role']}.log"
             stack.enter_context(run_step(step, enters[step["machine"]], environ, output))
             wait_for_ray(lap, plan, environ, number)
         wait_until(lambda: attach(lap, plan["base_url"], output), within_s=STARTS_WITHIN_S)
-        log.info("ready after %.0f s", time.monotonic() - begun)
+        log.info("ready after %.0f s", time.monotonic() - start_s)
         assert words_of(read_chat(lap.chat(24, TEAM))).startswith(BEGINS[:20])
         log.info("%s tok/s", [measure_speed(lap, model=TEAM) for _ in range(3)])
 
@@ -130,8 +130,8 @@ def wait_for_ray(lap: Machine, plan: Mapping[str, Any], environ: Mapping[str, st
     command = [*lap.enter, shlex.split(plan["steps"][0]["command"])[0], "status", f"--address={LAP_ADDRESS}:6379"]
 
     def counts() -> bool:
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
-        return f"/{number + 1}.0 GPU" in done.stdout
+        result = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+        return f"/{number + 1}.0 GPU" in result.stdout
 
     wait_until(counts, within_s=300)
 
@@ -141,5 +141,5 @@ def attach(lap: Machine, url: str, output: Path) -> bool:
     text = output.read_text(errors="replace")
     assert "Traceback" not in text, text[-6000:]
     command = [*lap.enter, sys.executable, "-m", "app.cli", "attach", url, "--name", TEAM, "--key-stdin", "--json"]
-    done = subprocess.run(command, env=lap.environ, input=KEY, capture_output=True, text=True, check=False)
-    return done.returncode == 0 and bool(json.loads(done.stdout)["attached"])
+    result = subprocess.run(command, env=lap.environ, input=KEY, capture_output=True, text=True, check=False)
+    return result.returncode == 0 and bool(json.loads(result.stdout)["attached"])

@@ -30,14 +30,14 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def running(tiny: Path) -> Iterator[Worker]:
+def worker(tiny: Path) -> Iterator[Worker]:
     with closing(Worker(tiny)) as worker:
         assert worker.is_ready()
         yield worker
 
 
-def test_it_answers_in_every_dialect_it_claims(running: Worker) -> None:
-    ask = running.ask
+def test_it_answers_in_every_dialect_it_claims(worker: Worker) -> None:
+    ask = worker.ask
     assert ask("/v1/chat/completions", {"messages": HELLO, **THREE})["usage"]["completion_tokens"] == 3
     assert ask("/v1/completions", {"prompt": "hello", **THREE})["choices"][0]["finish_reason"] == "length"
     assert ask("/v1/responses", {"input": "hello", "max_output_tokens": 3})["object"] == "response"
@@ -48,30 +48,30 @@ def test_it_answers_in_every_dialect_it_claims(running: Worker) -> None:
     assert "<|im_start|>user\nhello" in ask("/apply-template", {"messages": HELLO})["prompt"]
 
 
-def test_the_model_goes_by_the_served_name(running: Worker) -> None:
-    assert [model["id"] for model in running.ask("/v1/models")["data"]] == ["served"]
-    assert running.ask("/v1/chat/completions", {"messages": HELLO, "max_tokens": 1})["model"] == "served"
+def test_the_model_goes_by_the_served_name(worker: Worker) -> None:
+    assert [model["id"] for model in worker.ask("/v1/models")["data"]] == ["served"]
+    assert worker.ask("/v1/chat/completions", {"messages": HELLO, "max_tokens": 1})["model"] == "served"
 
 
-def choice(running: Worker, **wishes: object) -> dict[str, Any]:
+def choice(worker: Worker, **wishes: object) -> dict[str, Any]:
     body = {"messages": HELLO, "max_tokens": 99, "seed": 1, **wishes}
-    answer_choice: dict[str, Any] = running.ask("/v1/chat/completions", body)["choices"][0]
+    answer_choice: dict[str, Any] = worker.ask("/v1/chat/completions", body)["choices"][0]
     return answer_choice
 
 
-def test_answers_keep_to_a_schema_and_to_a_grammar(running: Worker) -> None:
+def test_answers_keep_to_a_schema_and_to_a_grammar(worker: Worker) -> None:
     schema = {"type": "object", "properties": {"yes": {"type": "boolean"}}, "required": ["yes"]}
     shape = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
-    assert isinstance(json.loads(choice(running, response_format=shape)["message"]["content"])["yes"], bool)
-    assert choice(running, grammar='root ::= "yes" | "no"')["message"]["content"] in {"yes", "no"}
+    assert isinstance(json.loads(choice(worker, response_format=shape)["message"]["content"])["yes"], bool)
+    assert choice(worker, grammar='root ::= "yes" | "no"')["message"]["content"] in {"yes", "no"}
 
 
-def test_answers_report_their_odds(running: Worker) -> None:
-    content = choice(running, grammar='root ::= "yes"', logprobs=True, top_logprobs=3)["logprobs"]["content"]
+def test_answers_report_their_odds(worker: Worker) -> None:
+    content = choice(worker, grammar='root ::= "yes"', logprobs=True, top_logprobs=3)["logprobs"]["content"]
     assert len(content[0]["top_logprobs"]) == 3
 
 
-def test_a_stream_ends_with_its_usage(running: Worker) -> None:
+def test_a_stream_ends_with_its_usage(worker: Worker) -> None:
     body = {
         "messages": HELLO,
         "max_tokens": 3,
@@ -79,61 +79,61 @@ def test_a_stream_ends_with_its_usage(running: Worker) -> None:
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    request = running.request("/v1/chat/completions", body)
+    request = worker.request("/v1/chat/completions", body)
     with urllib.request.urlopen(request, timeout=WITHIN_S) as reply:  # noqa: S310 -- loopback
         lines = [line.removeprefix("data: ") for line in reply.read().decode().splitlines() if line]
     assert lines[-1] == "[DONE]"
     assert json.loads(lines[-2])["usage"]["completion_tokens"] == 3
 
 
-def test_a_connection_is_not_kept_after_a_stream_though_it_says_so(running: Worker) -> None:
-    assert running.drops_a_connection_after_a_stream(within_s=WITHIN_S)
-    assert running.adapter.descriptor.closes_after_stream
+def test_a_connection_is_not_kept_after_a_stream_though_it_says_so(worker: Worker) -> None:
+    assert worker.drops_a_connection_after_a_stream(within_s=WITHIN_S)
+    assert worker.adapter.descriptor.closes_after_stream
 
 
-def test_each_slot_has_the_context_asked_for(running: Worker) -> None:
-    assert [slot["n_ctx"] for slot in running.ask("/slots")] == [512, 512]
-    wait_until(lambda: ContextSet(tokens=512, slots=2) in running.events())
+def test_each_slot_has_the_context_asked_for(worker: Worker) -> None:
+    assert [slot["n_ctx"] for slot in worker.ask("/slots")] == [512, 512]
+    wait_until(lambda: ContextSet(tokens=512, slots=2) in worker.events())
 
 
-def test_its_log_tells_progress_memory_and_port(running: Worker) -> None:
+def test_its_log_tells_progress_memory_and_port(worker: Worker) -> None:
     # The server answers before its constructor has returned and the worker says where it listens.
-    wait_until(lambda: any(isinstance(event, PortOpened) for event in running.events()))
-    log_events = running.events()
+    wait_until(lambda: any(isinstance(event, PortOpened) for event in worker.events()))
+    log_events = worker.events()
     assert 1.0 in {event.fraction for event in log_events if isinstance(event, LoadProgress)}
     assert {"model", "kv", "compute"} <= {event.purpose for event in log_events if isinstance(event, BufferAllocated)}
-    assert running.plan.base_url.endswith(f":{next(e.port for e in log_events if isinstance(e, PortOpened))}")
+    assert worker.plan.base_url.endswith(f":{next(e.port for e in log_events if isinstance(e, PortOpened))}")
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/props", "/slots", "/metrics"])
-def test_nothing_but_health_is_told_without_the_key(running: Worker, path: str) -> None:
-    assert running.status(path, key="a-guess") == 401
-    assert running.status(path) == 200
-    assert running.status("/health", key="a-guess") == 200
+def test_nothing_but_health_is_told_without_the_key(worker: Worker, path: str) -> None:
+    assert worker.status(path, key="a-guess") == 401
+    assert worker.status(path) == 200
+    assert worker.status("/health", key="a-guess") == 200
 
 
 @pytest.mark.parametrize(
     ("path", "body"), [("/", None), ("/tools", None), ("/cors-proxy", None), ("/props", {}), ("/models/load", {})]
 )
-def test_what_the_gateway_does_not_need_is_shut(running: Worker, path: str, body: object) -> None:
-    assert running.status(path, body) in {403, 404, 501}
+def test_what_the_gateway_does_not_need_is_shut(worker: Worker, path: str, body: object) -> None:
+    assert worker.status(path, body) in {403, 404, 501}
 
 
-def test_no_web_page_may_read_its_answers(running: Worker) -> None:
-    with urllib.request.urlopen(running.request("/v1/models"), timeout=WITHIN_S) as reply:  # noqa: S310 -- loopback
+def test_no_web_page_may_read_its_answers(worker: Worker) -> None:
+    with urllib.request.urlopen(worker.request("/v1/models"), timeout=WITHIN_S) as reply:  # noqa: S310 -- loopback
         allowed_origin = reply.headers.get("Access-Control-Allow-Origin", "")
     assert allowed_origin not in {"*", "https://evil.example"}
 
 
-def test_prompts_and_the_key_stay_out_of_the_log(running: Worker) -> None:
-    running.ask(
+def test_prompts_and_the_key_stay_out_of_the_log(worker: Worker) -> None:
+    worker.ask(
         "/v1/chat/completions", {"messages": [{"role": "user", "content": "my deepest secret"}], "max_tokens": 1}
     )
-    assert not [line for line in running.lines if "deepest" in line or KEY in line]
+    assert not [line for line in worker.lines if "deepest" in line or KEY in line]
 
 
-def test_a_chat_model_refuses_to_embed_rather_than_pay_for_it(running: Worker) -> None:
-    assert running.status("/v1/embeddings", {"input": "hello"}) == 501
+def test_a_chat_model_refuses_to_embed_rather_than_pay_for_it(worker: Worker) -> None:
+    assert worker.status("/v1/embeddings", {"input": "hello"}) == 501
 
 
 def test_an_embedding_model_embeds(tmp_path: Path) -> None:
@@ -167,12 +167,12 @@ def test_as_many_long_texts_as_there_are_slots_are_embedded_at_once(tmp_path: Pa
         wait_until(lambda: ContextSet(tokens=600, slots=4) in worker.events())
 
 
-def test_a_quantised_cache_answers_and_is_smaller(tmp_path: Path, running: Worker) -> None:
+def test_a_quantised_cache_answers_and_is_smaller(tmp_path: Path, worker: Worker) -> None:
     model = TinyLlama(heads=2, head_width=32).write(tmp_path / "tiny.gguf")
-    with closing(Worker(model, LaunchOptions(context=512, slots=2, kv_type="q8_0"))) as worker:
-        assert worker.is_ready()
-        assert worker.status("/v1/chat/completions", {"messages": HELLO, "max_tokens": 2}) == 200
-        assert kv_bytes(worker) < 0.6 * kv_bytes(running)
+    with closing(Worker(model, LaunchOptions(context=512, slots=2, kv_type="q8_0"))) as quantised_worker:
+        assert quantised_worker.is_ready()
+        assert quantised_worker.status("/v1/chat/completions", {"messages": HELLO, "max_tokens": 2}) == 200
+        assert kv_bytes(quantised_worker) < 0.6 * kv_bytes(worker)
 
 
 def kv_bytes(worker: Worker) -> int:
@@ -218,10 +218,10 @@ def test_a_missing_model_ends_with_its_cause(tmp_path: Path) -> None:
         assert worker.ended().kind is FailureKind.MODEL_NOT_FOUND
 
 
-def test_a_taken_port_ends_with_its_cause(tiny: Path, running: Worker) -> None:
-    taken_port = int(running.plan.base_url.rpartition(":")[2])
-    with closing(Worker(tiny, port=taken_port)) as worker:
-        assert worker.ended().kind is FailureKind.PORT_IN_USE
+def test_a_taken_port_ends_with_its_cause(tiny: Path, worker: Worker) -> None:
+    taken_port = int(worker.plan.base_url.rpartition(":")[2])
+    with closing(Worker(tiny, port=taken_port)) as second_worker:
+        assert second_worker.ended().kind is FailureKind.PORT_IN_USE
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ class Far:
     def __init__(self) -> None:
         self.posts: list[tuple[str, dict[str, Any]]] = []
         self.keys: list[str | None] = []
-        self.dropped, self.may_die = asyncio.Event(), asyncio.Event()
+        self.disconnect, self.may_die = asyncio.Event(), asyncio.Event()
         self.looks = 0
         self.is_up = True
         self.listing: dict[str, Any] = {"data": [{"id": "big", "max_model_len": 4096}]}
@@ -58,7 +58,7 @@ class Far:
         try:
             return await self.play(request)
         except asyncio.CancelledError:
-            self.dropped.set()
+            self.disconnect.set()
             raise
 
     async def answer(self, _request: web.Request) -> web.StreamResponse:
@@ -118,20 +118,20 @@ async def begun(request: web.Request) -> web.StreamResponse:
 @asynccontextmanager
 async def played_far() -> AsyncIterator[Far]:
     """Have an endpoint answer while the block runs."""
-    played, app = Far(), web.Application()
-    app.router.add_route("*", "/{path:.*}", played.handle)
+    endpoint, app = Far(), web.Application()
+    app.router.add_route("*", "/{path:.*}", endpoint.handle)
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    played.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield played
+    endpoint.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    yield endpoint
     await runner.cleanup()
 
 
 @pytest.fixture
 async def far() -> AsyncIterator[Far]:
-    async with played_far() as played:
-        yield played
+    async with played_far() as endpoint:
+        yield endpoint
 
 
 @pytest.fixture

@@ -62,19 +62,19 @@ class Upstream:
     play: Play | None = None
     bodies: list[bytes] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
-    arrived: asyncio.Event = field(default_factory=asyncio.Event)
-    dropped: asyncio.Event = field(default_factory=asyncio.Event)
+    arrival: asyncio.Event = field(default_factory=asyncio.Event)
+    disconnect: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a request was cancelled because its connection went away."""
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.headers.append(dict(request.headers))
         self.bodies.append(await request.read())
-        self.arrived.set()
+        self.arrival.set()
         assert self.play is not None
         try:
             return await self.play(request)
         except asyncio.CancelledError:
-            self.dropped.set()
+            self.disconnect.set()
             raise
 
 
@@ -94,12 +94,12 @@ class StandInSupervisor:
         self.pausing, self.is_paused = StandInPausing(), False
         self.may_load = asyncio.Event()
         self.may_load.set()
-        self.waiting = 0
+        self.waiter_count = 0
         self.in_flight = 0
         self.load_requests: list[LoadRequest] = []
         self.terms: list[LeaseOptions] = []
-        self.unloaded: list[tuple[str, bool]] = []
-        self.expired: list[str] = []
+        self.unloads: list[tuple[str, bool]] = []
+        self.expired_models: list[str] = []
         self.let_gone: list[str] = []
         self.served_name = "guide"
         self.is_loaded = True
@@ -114,7 +114,7 @@ class StandInSupervisor:
         self.may_tell.set()
         self.probes = self.probe_answers = 0
         """How often that was asked, and answered."""
-        self.stuck: list[str] = []
+        self.stuck_urls: list[str] = []
         self.memory = MemoryState(pools=[])
         self.states = StateKeeping()
         self.state_launch: SlotStateLaunch | None = None
@@ -148,11 +148,11 @@ class StandInSupervisor:
     async def acquire_lease(self, request: LoadRequest, terms: LeaseOptions) -> Lease:
         self.load_requests.append(request)
         self.terms.append(terms)
-        self.waiting += 1
+        self.waiter_count += 1
         try:
             await self.may_load.wait()
         finally:
-            self.waiting -= 1
+            self.waiter_count -= 1
         if self.refuse_with is not None:
             raise self.refuse_with
         end: asyncio.Future[EngineFailed] = asyncio.get_running_loop().create_future()
@@ -193,7 +193,7 @@ class StandInSupervisor:
         return free_port()
 
     def report_stuck(self, lease: Lease) -> None:
-        self.stuck.append(lease.base_url)
+        self.stuck_urls.append(lease.base_url)
 
     def serves_at_once(self, _model: str) -> bool:
         return self.may_load.is_set() and self.refuse_with is None
@@ -223,11 +223,11 @@ class StandInSupervisor:
         return next((request for request in reversed(self.load_requests) if request.source.name == model), None)
 
     async def unload_model(self, model: str, *, force: bool = False) -> EngineStatus:
-        self.unloaded.append((model, force))
+        self.unloads.append((model, force))
         return self.status()
 
     async def expire_model(self, model: str) -> EngineStatus:
-        self.expired.append(model)
+        self.expired_models.append(model)
         return self.status()
 
     async def let_go(self, model: str) -> EngineStatus:

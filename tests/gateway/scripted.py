@@ -23,12 +23,12 @@ USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
 
 
 class Script:
-    """The engine. `is_asked` is set when a request has come, `left` when a client has gone."""
+    """The engine. `is_asked` is set when a request has come, `disconnect` when a client has gone."""
 
     def __init__(self, upstream: Upstream) -> None:
         self.is_asked = asyncio.Event()
         self.go_on = asyncio.Event()
-        self.left = upstream.dropped
+        self.disconnect = upstream.disconnect
         upstream.play = self.play
 
     async def play(self, request: web.Request) -> web.StreamResponse:
@@ -70,7 +70,7 @@ class Script:
             await give_up(patience_s)
             if self.is_asked.is_set():
                 break
-        await asyncio.wait_for(self.left.wait(), PATIENCE_S)
+        await asyncio.wait_for(self.disconnect.wait(), PATIENCE_S)
 
 
 def _last_word(content: Any) -> str:  # noqa: ANN401 -- text, or parts

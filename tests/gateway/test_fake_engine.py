@@ -93,13 +93,13 @@ async def real(paths: Paths, limits: Limits, unused_port: int, adapter: FakeAdap
         paths.settings_file, {"ROUNDHOUSE_MODELS_MAX_LOADED": "1", "ROUNDHOUSE_ENGINE_DRAIN_SECONDS": "0"}
     )
     adapters = {"fake": adapter}
-    played = await played_services(paths, {}, limits, Upstream())
+    base_services = await played_services(paths, {}, limits, Upstream())
     folders = SupervisorFolders(records=paths.engine_records, logs=paths.logs, scratch=paths.state)
     services = dataclasses.replace(
-        played,
+        base_services,
         settings=settings,
         adapters=adapters,
-        supervisor=Supervisor(adapters, folders, policy_from(settings), played.events.publish),
+        supervisor=Supervisor(adapters, folders, policy_from(settings), base_services.events.publish),
         library=Library(lambda: model_folders(paths, settings), paths.data / "models.json", paths.data / "none.gguf"),
         catalogue=EngineCatalogue(adapters, VersionStore(paths.data / "engines")),
     )

@@ -27,13 +27,13 @@ def ended(job: EngineJob, error: ErrorBody | None) -> EngineJob:
 
 
 @pytest.fixture
-def published() -> list[EngineJob]:
+def updates() -> list[EngineJob]:
     return []
 
 
 @pytest.fixture
-async def job(published: list[EngineJob]) -> AsyncIterator[BackgroundJob[EngineJob]]:
-    rules = JobRules(publish=published.append, end=ended, conflict=lambda job: Conflict(f"{job.verb} goes on."))
+async def job(updates: list[EngineJob]) -> AsyncIterator[BackgroundJob[EngineJob]]:
+    rules = JobRules(publish=updates.append, end=ended, conflict=lambda job: Conflict(f"{job.verb} goes on."))
     job = BackgroundJob(rules)
     yield job
     await job.cancel(at_once=True)
@@ -51,7 +51,7 @@ async def over(job: BackgroundJob[EngineJob]) -> EngineJob:
 
 
 async def test_a_job_is_told_from_its_beginning_to_its_end(
-    job: BackgroundJob[EngineJob], published: list[EngineJob]
+    job: BackgroundJob[EngineJob], updates: list[EngineJob]
 ) -> None:
     async def work() -> None:
         job.tell(stage="Unpacking", fraction=0.5)
@@ -61,10 +61,10 @@ async def test_a_job_is_told_from_its_beginning_to_its_end(
     assert (job.is_busy, job.last) == (True, first)
     last = await over(job)
     assert (last.stage, last.version, last.is_done, last.error) == ("Unpacking", "b2", True, None)
-    assert [update.stage for update in published] == ["", "Unpacking", "Unpacking"], (
+    assert [update.stage for update in updates] == ["", "Unpacking", "Unpacking"], (
         "what is kept goes with what comes next"
     )
-    assert published[-1] == last
+    assert updates[-1] == last
 
 
 async def test_one_goes_on_at_a_time(job: BackgroundJob[EngineJob]) -> None:
@@ -77,7 +77,7 @@ async def test_one_goes_on_at_a_time(job: BackgroundJob[EngineJob]) -> None:
 
 
 async def test_how_far_it_is_is_told_now_and_then_and_always_known(
-    job: BackgroundJob[EngineJob], published: list[EngineJob], monkeypatch: pytest.MonkeyPatch
+    job: BackgroundJob[EngineJob], updates: list[EngineJob], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "STEP_S", 3600.0)
 
@@ -87,7 +87,7 @@ async def test_how_far_it_is_is_told_now_and_then_and_always_known(
 
     job.start(begun(), work)
     assert (await over(job)).fraction == 0.99
-    assert len(published) == 2, "its beginning and its end"
+    assert len(updates) == 2, "its beginning and its end"
 
 
 async def test_work_that_waits_is_called_off_at_once(job: BackgroundJob[EngineJob]) -> None:

@@ -61,7 +61,7 @@ class QuietShell(Shell):
         self.messages: list[str] = []
         self.undos: list[Callable[[], object] | None] = []
         self.offers: list[Command] = []
-        self.copied: list[str] = []
+        self.copied_texts: list[str] = []
         self.pages: list[PageId] = []
         self.confirmations: list[tuple[str, str, Command]] = []
 
@@ -73,15 +73,15 @@ class QuietShell(Shell):
         self.messages.append(sentence)
         self.offers.append(command)
 
-    def confirm(self, title: str, sentence: str, deed: Command) -> None:
-        self.confirmations.append((title, sentence, deed))
+    def confirm(self, title: str, sentence: str, command: Command) -> None:
+        self.confirmations.append((title, sentence, command))
 
     def show_page(self, page: PageId) -> None:
         self.pages.append(page)
 
     def copy_text(self, text: str, message: str = "Copied") -> None:
         del message
-        self.copied.append(text)
+        self.copied_texts.append(text)
 
     def commands(self) -> list[Command]:
         return [command for source in self.sources for command in source()]

@@ -131,15 +131,15 @@ def test_a_folder_is_loaded_with_vllm_which_says_how_far_it_is_is_called_off_and
     assert section.reasons.text().startswith("It runs on vLLM")
     assert "takes GGUF files only" in section.reasons.text()
 
-    loading = replace(READY, engine="vllm", state=EngineState.LOADING, stage="Reading weights", progress=0.4)
-    api.replies["POST /load"] = loading
+    status = replace(READY, engine="vllm", state=EngineState.LOADING, stage="Reading weights", progress=0.4)
+    api.replies["POST /load"] = status
     section.load.click()
     api.flush()
     assert section.waiting.text() == "Reading weights 40 %"
     assert (section.load.isHidden(), section.stop.isHidden()) == (True, False)
-    shell.broadcast_event(EngineChanged(status=replace(loading, stage="Warming up", progress=None)))
+    shell.broadcast_event(EngineChanged(status=replace(status, stage="Warming up", progress=None)))
     assert section.waiting.text() == "Warming up…"
-    api.replies["POST /unload"] = replace(loading, state=EngineState.STOPPED, placement="")
+    api.replies["POST /unload"] = replace(status, state=EngineState.STOPPED, placement="")
     section.stop.click()
     api.flush()
     assert api.bodies_of("POST", "/unload") == [UnloadModel(model="m")]
@@ -148,7 +148,7 @@ def test_a_folder_is_loaded_with_vllm_which_says_how_far_it_is_is_called_off_and
     shell.broadcast_event(EngineChanged(status=replace(READY, engine="vllm")))
     assert section.waiting.isHidden()
     failure = FailureReport(code="unreachable", sentence=LOSS, hint="The next request tries to reach it again.")
-    shell.broadcast_event(EngineChanged(status=replace(loading, state=EngineState.FAILED, failure=failure)))
+    shell.broadcast_event(EngineChanged(status=replace(status, state=EngineState.FAILED, failure=failure)))
     assert section.error._sentence.text() == LOSS
     assert section.waiting.isHidden()
     assert not section.load.isHidden()

@@ -221,7 +221,7 @@ def test_results_are_copied_and_saved(model: BenchmarksModel, api: DemoApi, shel
     model.show_receipt(FIRST.id)
     api.flush()
     model.copy_markdown()
-    assert shell.copied[0].count("\n") == 1 + len(FIRST.levels)
+    assert shell.copied_texts[0].count("\n") == 1 + len(FIRST.levels)
     model.save_report(tmp_path / "report.html")
     assert "<svg" in (tmp_path / "report.html").read_text(encoding="utf-8")
     model.save_report(tmp_path / "receipt.json")

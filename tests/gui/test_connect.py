@@ -205,14 +205,14 @@ def test_values_of_a_tool_wired_by_hand_are_copied(screen: ConnectScreen, api: D
     api.flush()
     QApplication.processEvents()  # a layout shows what it is given once it gets to it
     buttons(screen, "cline")["Base URL"].click()
-    assert shell.copied == ["http://127.0.0.1:11434/v1"]
+    assert shell.copied_texts == ["http://127.0.0.1:11434/v1"]
     buttons(screen, "cline")["Close"].click()
     assert "Base URL" not in buttons(screen, "cline")
 
 
 def test_the_command_that_starts_a_tool_for_one_run_is_copied(screen: ConnectScreen, shell: QuietShell) -> None:
     buttons(screen, "codex")["Copy command"].click()
-    assert shell.copied == ["roundhouse launch codex"]
+    assert shell.copied_texts == ["roundhouse launch codex"]
     assert "Copy command" not in buttons(screen, "zed")
 
 

@@ -104,7 +104,7 @@ def test_the_sum_leaves_out_what_was_kept_back(model: ConnectionsModel) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "color", "text"),
+    ("changes", "color", "text"),
     [
         ({}, "ok", "1,204 times · 4.7 GiB"),
         ({"count": 1, "received_bytes": 0}, "ok", "once"),
@@ -113,8 +113,8 @@ def test_the_sum_leaves_out_what_was_kept_back(model: ConnectionsModel) -> None:
         ({"count": 1, "refused": True}, "warn", "once, blocked"),
     ],
 )
-def test_how_it_went_is_a_colour_and_words(changed: dict[str, object], color: str, text: str) -> None:
-    connection = msgspec.structs.replace(FETCHED, **changed)
+def test_how_it_went_is_a_colour_and_words(changes: dict[str, object], color: str, text: str) -> None:
+    connection = msgspec.structs.replace(FETCHED, **changes)
     assert (outcome_sign(connection)[0], count_text(connection)) == (color, text)
 
 

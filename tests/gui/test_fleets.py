@@ -71,12 +71,12 @@ def test_its_engines_are_given_other_weights_one_after_the_other(
     api.flush()
     assert changes.weights.value == OTHER, "what was chosen stays while the fleet is looked at"
     changes.roll.click()
-    rolling = "Replica 1 is being started with them (1 of 3)."
-    changed = [replace(replica, weights=OTHER) if replica.is_local else replica for replica in data.FLEET.replicas]
-    api.replies["GET /fleets"] = [replace(data.FLEET, replicas=changed, rolling=rolling)]
+    sentence = "Replica 1 is being started with them (1 of 3)."
+    replicas = [replace(replica, weights=OTHER) if replica.is_local else replica for replica in data.FLEET.replicas]
+    api.replies["GET /fleets"] = [replace(data.FLEET, replicas=replicas, rolling=sentence)]
     api.flush()
     assert api.bodies_of("POST", "/fleets/team/roll") == [RollFleet(serves=OTHER)]
-    assert card.head.accessibleDescription() == rolling
+    assert card.head.accessibleDescription() == sentence
     assert changes.roll.isHidden()
     assert weights_of(section.model.items[0]) == OTHER
 

@@ -71,7 +71,7 @@ class Leaver:
     window: MainWindow
     api: DemoApi
     service: ServiceOwner = OURS
-    ended: list[bool] = field(default_factory=list)
+    quits: list[bool] = field(default_factory=list)
 
     def begin(self) -> QuitFlow:
         window = self.window
@@ -83,7 +83,7 @@ class Leaver:
         )
         departure = QuitFlow(window, quit_context)
         window.may_close, window.leave = departure.may_close, departure.quit
-        departure.program_ended.connect(lambda: self.ended.append(departure.ends_service))
+        departure.program_ended.connect(lambda: self.quits.append(departure.ends_service))
         departure.program_ended.connect(window.save_state)
         departure.window_hidden.connect(window.explain_tray)
         return departure
@@ -130,14 +130,14 @@ def test_closing_asks_and_cancelling_leaves_all_as_it_was(leaver: Leaver) -> Non
     assert not leaver.window.close()
     assert "Keep serving" in leaver.shown_question
     leaver.press("Cancel")
-    assert (leaver.ended, leaver.window.isVisible(), leaver.shown_question) == ([], True, "")
+    assert (leaver.quits, leaver.window.isVisible(), leaver.shown_question) == ([], True, "")
 
 
 @pytest.mark.slow
 def test_keeping_ends_the_window_and_not_the_service(leaver: Leaver) -> None:
     leaver.window.close()
     leaver.press("Keep serving")
-    assert leaver.ended == [False]
+    assert leaver.quits == [False]
     assert leaver.api.bodies_of("PATCH", "/settings") == [], "nothing was to be remembered"
 
 
@@ -146,7 +146,7 @@ def test_keeping_with_a_tray_hides_the_window_and_says_once_where_it_is(leaver: 
     for _ in range(2):
         leaver.window.close()
         leaver.press("Keep serving")
-        assert (leaver.ended, leaver.window.isVisible()) == ([], False)
+        assert (leaver.quits, leaver.window.isVisible()) == ([], False)
         leaver.window.tray.window_requested.emit()
         assert leaver.window.isVisible()
     assert in_tray == ["Roundhouse is still running"]
@@ -159,20 +159,20 @@ def test_an_answer_that_is_to_be_remembered_is_kept_as_settings(leaver: Leaver) 
     leaver.window.question.remembers.click()
     leaver.press("Stop everything")
     assert leaver.api.bodies_of("PATCH", "/settings") == [{KEEP_SETTING: False}, {ASK_SETTING: False}]
-    assert leaver.ended == [True]
+    assert leaver.quits == [True]
 
 
 @pytest.mark.slow
 def test_stopping_everything_asks_about_answers_in_progress(leaver: Leaver) -> None:
     leaver.window.close()
     leaver.press("Stop everything")
-    assert (leaver.shown_question, leaver.ended) == ("An answer is still being written", [])
+    assert (leaver.shown_question, leaver.quits) == ("An answer is still being written", [])
     leaver.press("Keep working")
-    assert leaver.ended == []
+    assert leaver.quits == []
     leaver.window.close()
     leaver.press("Stop everything")
     leaver.press("Quit anyway")
-    assert leaver.ended == [True]
+    assert leaver.quits == [True]
 
 
 @pytest.mark.slow
@@ -180,7 +180,7 @@ def test_what_was_settled_is_not_asked_again(leaver: Leaver) -> None:
     leaver.stop_answering()
     leaver.set(asks=False, keeps=True)
     assert leaver.window.close()
-    assert (leaver.ended, leaver.shown_question) == ([False], "")
+    assert (leaver.quits, leaver.shown_question) == ([False], "")
 
 
 @pytest.mark.slow
@@ -201,7 +201,7 @@ def test_quitting_a_hidden_window_brings_it_back_to_ask(leaver: Leaver, in_tray:
     leaver.stop_answering()
     leaver.press("Keep working")
     leaver.window.tray.quit_requested.emit()
-    assert leaver.ended == [True]
+    assert leaver.quits == [True]
 
 
 @pytest.mark.slow
@@ -209,7 +209,7 @@ def test_ctrl_q_quits_whatever_closing_means(leaver: Leaver) -> None:
     leaver.stop_answering()
     leaver.set(asks=False, keeps=True)
     QTest.keyClick(leaver.window, Qt.Key.Key_Q, Qt.KeyboardModifier.ControlModifier)
-    assert leaver.ended == [True]
+    assert leaver.quits == [True]
 
 
 @pytest.mark.slow
@@ -225,7 +225,7 @@ def test_a_signal_and_a_log_out_are_not_kept_waiting(leaver: Leaver, monkeypatch
     leaver.set(keeps=True)
     monkeypatch.setattr("app.gui.shell.quit_flow._is_session_ending", lambda: True)
     assert leaver.window.close()
-    assert (leaver.ended, leaver.shown_question) == ([False], "")
+    assert (leaver.quits, leaver.shown_question) == ([False], "")
 
 
 @pytest.mark.slow
@@ -235,7 +235,7 @@ def test_a_signal_ends_it_as_the_settings_say_and_only_once(make_window: Make, a
     departure.end_without_asking()
     departure.end_without_asking()
     departure.quit()
-    assert leaver.ended == [True]
+    assert leaver.quits == [True]
     assert leaver.window.close(), "once it has left, closing is closing"
 
 
@@ -261,7 +261,7 @@ def test_escape_changes_the_mind_and_tab_stays_in_the_sheet(leaver: Leaver) -> N
     assert set(seen_widgets) == {*question.buttons, question.remembers}
     assert window.focusWidget() is question.buttons[0]
     QTest.keyClick(question.buttons[0], Qt.Key.Key_Escape)
-    assert (leaver.shown_question, leaver.ended) == ("", [])
+    assert (leaver.shown_question, leaver.quits) == ("", [])
 
 
 @pytest.mark.slow

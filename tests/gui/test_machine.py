@@ -394,7 +394,7 @@ def test_the_report_is_read_and_then_saved(
     assert file.is_file()
     assert shell.messages == ["report.json was saved."]
     screen.report._copy.click()
-    assert shell.copied == [screen.report.text.toPlainText()]
+    assert shell.copied_texts == [screen.report.text.toPlainText()]
 
 
 @pytest.mark.slow
@@ -493,12 +493,12 @@ def test_a_legend_keeps_its_entries_while_their_colours_stay(theme: Theme, qtbot
 
 
 @pytest.mark.parametrize(
-    ("typed", "value"), [("7", 7), ("99999", 100), ("0", 1), ("", 1)], ids=["plain", "too many", "too few", "nothing"]
+    ("text", "value"), [("7", 7), ("99999", 100), ("0", 1), ("", 1)], ids=["plain", "too many", "too few", "nothing"]
 )
-def test_a_number_is_kept_within_its_limits(theme: Theme, qtbot: QtBot, typed: str, value: int) -> None:
+def test_a_number_is_kept_within_its_limits(theme: Theme, qtbot: QtBot, text: str, value: int) -> None:
     stepper = Stepper(theme, "Users", low=1, high=100)
     qtbot.addWidget(stepper)
-    stepper.field.setText(typed)
+    stepper.field.setText(text)
     stepper.field.editingFinished.emit()
     assert stepper.value == value
     assert stepper.field.text() == str(value)

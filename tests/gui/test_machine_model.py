@@ -244,7 +244,7 @@ def test_no_plan_is_shown_when_all_are_refused(what_if: WhatIf, api: DemoApi) ->
 def test_a_question_that_is_forgotten_is_not_answered(api: DemoApi, shell: Shell) -> None:
     replies: list[object] = []
     question = RequestDebouncer(
-        lambda body, then, failed: api.post("/plan", body, kind=NoneType, then=then, on_error=failed), shell
+        lambda body, then, on_error: api.post("/plan", body, kind=NoneType, then=then, on_error=on_error), shell
     )
     question.answered.connect(replies.append)
     question.send_now(PlanRequest())

@@ -43,8 +43,8 @@ def replaced(machine: Machine, **more: object) -> Machine:
     return msgspec.structs.replace(machine, **more)
 
 
-def laptop_pool(*running: EngineStatus, machine: Machine = LAPTOP) -> PoolDrawing:
-    (pool,) = pool_drawings(machine, running)
+def laptop_pool(*statuses: EngineStatus, machine: Machine = LAPTOP) -> PoolDrawing:
+    (pool,) = pool_drawings(machine, statuses)
     return pool
 
 
@@ -193,7 +193,7 @@ def test_whether_a_plan_can_be_followed_now(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "value", "remaining"),
+    ("text", "value", "expected_figure"),
     [
         ("The processor is AMD EPYC.", "AMD EPYC", ""),
         ("Its widest vector instructions are AVX-512.", "avx-512", ""),
@@ -201,8 +201,8 @@ def test_whether_a_plan_can_be_followed_now(plan: Plan) -> None:
         ("Its memory is one pool.", "410 GB/s", "410 GB/s"),
     ],
 )
-def test_a_value_that_its_sentence_says_is_not_said_twice(text: str, value: str, remaining: str) -> None:
-    assert reason_figure(Reason(text=text, value=value, source="")) == remaining
+def test_a_value_that_its_sentence_says_is_not_said_twice(text: str, value: str, expected_figure: str) -> None:
+    assert reason_figure(Reason(text=text, value=value, source="")) == expected_figure
 
 
 def test_an_interval_says_how_sure_it_is() -> None:
@@ -324,10 +324,11 @@ def test_an_error_too_small_to_say_is_called_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("predicted", "measured", "color"), [(100, 100, "ok"), (101, 100, "ok"), (96, 100, "warn"), (120, 100, "bad")]
+    ("predicted_bytes", "measured_bytes", "color"),
+    [(100, 100, "ok"), (101, 100, "ok"), (96, 100, "warn"), (120, 100, "bad")],
 )
-def test_how_close_a_prediction_came(predicted: int, measured: int, color: str) -> None:
-    assert Lane("x", predicted, measured).color == color
+def test_how_close_a_prediction_came(predicted_bytes: int, measured_bytes: int, color: str) -> None:
+    assert Lane("x", predicted_bytes, measured_bytes).color == color
 
 
 def test_something_predicted_and_not_there_is_said() -> None:

@@ -137,14 +137,12 @@ def test_what_comes_with_the_product_is_one_press_away(
     assert page.form._builtin_place.isHidden(), "all of them are there"
 
 
-@pytest.mark.parametrize(
-    ("typed", "variable"), [("https://searx.example", "SEARXNG_URL"), ("BSA-123", "BRAVE_API_KEY")]
-)
-def test_the_web_is_searched_by_an_address_or_a_key(page: McpScreen, api: DemoApi, typed: str, variable: str) -> None:
+@pytest.mark.parametrize(("text", "variable"), [("https://searx.example", "SEARXNG_URL"), ("BSA-123", "BRAVE_API_KEY")])
+def test_the_web_is_searched_by_an_address_or_a_key(page: McpScreen, api: DemoApi, text: str, variable: str) -> None:
     page.form.builtin[BuiltinServer.WEB_SEARCH].click()
-    page.form.start.setText(typed)
+    page.form.start.setText(text)
     page.form.add.click()
-    settings = McpServerSettings(builtin=BuiltinServer.WEB_SEARCH, env={variable: typed})
+    settings = McpServerSettings(builtin=BuiltinServer.WEB_SEARCH, env={variable: text})
     assert api.bodies_of("POST", "/mcp/servers") == [NewMcpServer(name="web-search", settings=settings)]
 
 

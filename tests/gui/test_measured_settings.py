@@ -40,11 +40,11 @@ def test_it_is_begun_once_followed_and_undone(model: TuneModel, api: DemoApi, sh
     shell.broadcast_event(DONE)
     assert model.progress is None
     assert model.figures[0] == ("First token", "1.02 s", "1.20 s before")
-    used_text, slower, refused_text, untried = (model.entry_texts(entry)[1] for entry in TUNING_RESULT.entries)
+    used_text, slower, refused_text, untried_text = (model.entry_texts(entry)[1] for entry in TUNING_RESULT.entries)
     assert used_text.startswith("used · whole answers in 0.88 times")
     assert "used" not in slower
     assert "does not support" in refused_text
-    assert untried == "The engine does not say which next tokens it holds for likely."
+    assert untried_text == "The engine does not say which next tokens it holds for likely."
     model.undo()
     api.flush()
     (change,) = api.bodies_of("POST", "/model-settings")

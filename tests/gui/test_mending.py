@@ -46,8 +46,8 @@ def report(*remedies: RemedyOffer) -> FailureReport:
     return FailureReport(code="x", sentence="y.", remedies=list(remedies))
 
 
-def ready(*, loaded_at: float = 1.0, mended: tuple[AppliedRemedy, ...] = (MENDED,)) -> EngineStatus:
-    return msgspec.structs.replace(data.READY, model=data.FAILED.model, mended=list(mended), loaded_at=loaded_at)
+def ready(*, loaded_at: float = 1.0, remedies: tuple[AppliedRemedy, ...] = (MENDED,)) -> EngineStatus:
+    return msgspec.structs.replace(data.READY, model=data.FAILED.model, mended=list(remedies), loaded_at=loaded_at)
 
 
 def settings(api: DemoApi, *on: str) -> None:
@@ -115,7 +115,7 @@ def test_what_it_runs_without_is_told_below_it_once(page: ServerScreen, shell: S
     without = "The draft model is not used: its vocabulary differs from this model's."
     shell.broadcast_event(EngineChanged(status=msgspec.structs.replace(ready(), notes=[MENDED.sentence, without])))
     assert visible_texts(row_of(page)) == {MENDED.sentence, without}
-    shell.broadcast_event(EngineChanged(status=msgspec.structs.replace(ready(mended=()), notes=[])))
+    shell.broadcast_event(EngineChanged(status=msgspec.structs.replace(ready(remedies=()), notes=[])))
     assert visible_texts(row_of(page)) == set()
 
 
@@ -260,7 +260,7 @@ def test_what_was_done_stands_beside_the_model(page: ServerScreen, shell: QuietS
     row = row_of(page)
     assert row._remedy_panel.isVisible()
     assert row._remedy_panel._words.text() == MENDED.sentence
-    shell.broadcast_event(EngineChanged(status=ready(mended=())))
+    shell.broadcast_event(EngineChanged(status=ready(remedies=())))
     assert not row_of(page)._remedy_panel.isVisible()
 
 
@@ -272,7 +272,7 @@ def test_what_was_done_is_told_once_of_each_load_whatever_page_is_shown(shell: Q
     assert len(shell.messages) == 1
     shell.broadcast_event(EngineChanged(status=ready(loaded_at=2.0)))
     assert len(shell.messages) == 2
-    shell.broadcast_event(EngineChanged(status=ready(loaded_at=3.0, mended=())))
+    shell.broadcast_event(EngineChanged(status=ready(loaded_at=3.0, remedies=())))
     assert len(shell.messages) == 2
 
 

@@ -66,7 +66,7 @@ class Handler(BaseHTTPRequestHandler):
     """A tiny gateway: three routes, one stream that pauses in the middle of a character."""
 
     protocol_version = "HTTP/1.1"
-    seen: list[tuple[str, str, str, bytes]]
+    requests: list[tuple[str, str, str, bytes]]
     may_end: Flag
     url: str
 
@@ -75,7 +75,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.seen.append((self.command, self.path, self.headers["Authorization"], body))
+        self.requests.append((self.command, self.path, self.headers["Authorization"], body))
         if self.path.endswith("/status"):
             self._send(200, msgspec.json.encode(data.STATUS))
         elif self.path.endswith("/events"):
@@ -114,7 +114,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[type[Handler]]:
-    handler = cast("type[Handler]", type("Served", (Handler,), {"seen": [], "may_end": Flag()}))
+    handler = cast("type[Handler]", type("Served", (Handler,), {"requests": [], "may_end": Flag()}))
     http_server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     handler.url = f"http://127.0.0.1:{http_server.server_address[1]}"
     thread = Thread(target=http_server.serve_forever, daemon=True, kwargs={"poll_interval": 0.01})
@@ -139,7 +139,7 @@ def test_a_reply_is_decoded_to_its_type(gateway: GatewayApi, server: type[Handle
     assert statuses == [], "never before the call returns"
     qtbot.waitUntil(lambda: bool(statuses))
     assert statuses == [data.STATUS]
-    assert server.seen == [("GET", "/roundhouse/v1/status", "Bearer secret", b"")]
+    assert server.requests == [("GET", "/roundhouse/v1/status", "Bearer secret", b"")]
 
 
 def test_an_error_reply_is_the_gateways_error(gateway: GatewayApi, qtbot: QtBot) -> None:
@@ -162,7 +162,7 @@ def test_an_empty_reply_is_none(gateway: GatewayApi, server: type[Handler], qtbo
     gateway.post("/shutdown", {"now": True}, kind=NoneType, then=answers.append)
     qtbot.waitUntil(lambda: bool(answers))
     assert answers == [None]
-    assert server.seen[0][3] == b'{"now":true}'
+    assert server.requests[0][3] == b'{"now":true}'
 
 
 def test_the_last_calls_are_waited_for(
@@ -253,10 +253,10 @@ class World:
         self.children: list[Child] = []
         self.api = DemoApi({"GET /status": lambda _body: self.status()})
         self.link = GatewayLink(self.api, GatewayFinder(self.read, self.spawn, lambda: "last words"))
-        self.connected: list[Status] = []
-        self.lost: list[ErrorBody] = []
-        self.link.connected.connect(self.connected.append)
-        self.link.disconnected.connect(self.lost.append)
+        self.statuses: list[Status] = []
+        self.errors: list[ErrorBody] = []
+        self.link.connected.connect(self.statuses.append)
+        self.link.disconnected.connect(self.errors.append)
 
     def read(self) -> PortFile | None:
         return self.port_file
@@ -317,7 +317,7 @@ def test_a_gateway_is_started_once_and_awaited(world: World) -> None:
     assert len(world.children) == 1
     world.serve()
     world.look()
-    assert world.connected
+    assert world.statuses
     assert world.link.is_own_gateway
 
 
@@ -326,7 +326,7 @@ def test_another_process_behind_the_port_is_not_taken_for_ours(world: World) -> 
     world.api.replies["GET /status"] = data.STATUS
     world.link.open()
     world.api.flush()
-    assert world.connected == []
+    assert world.statuses == []
     assert len(world.children) == 1
 
 
@@ -335,7 +335,7 @@ def test_a_gateway_that_ends_while_starting_is_said_with_its_last_words(world: W
     world.children[0].code = 1
     world.look()
     assert world.link.state is LinkState.LOST
-    assert world.lost[0].detail == "last words"
+    assert world.errors[0].detail == "last words"
 
 
 def test_a_gateway_that_finds_the_disk_full_is_said_without_its_last_words(world: World) -> None:
@@ -343,14 +343,14 @@ def test_a_gateway_that_finds_the_disk_full_is_said_without_its_last_words(world
     world.link.open()
     world.children[0].code = EXIT_DISK_FULL
     world.look()
-    assert world.lost == [NO_ROOM]
+    assert world.errors == [NO_ROOM]
 
 
 def test_losing_the_race_to_another_start_is_no_failure(world: World) -> None:
     world.link.open()
     world.children[0].code = EXIT_ALREADY_RUNNING
     world.look()
-    assert world.lost == []
+    assert world.errors == []
     world.serve()
     world.look()
     assert world.link.state is LinkState.LINKED
@@ -388,7 +388,7 @@ def test_a_gateway_that_was_stopped_on_purpose_stays_stopped(world: World) -> No
     world.api.flush()
     world.port_file = None
     world.stream_ends()
-    assert world.lost[0].code == "gateway_stopped"
+    assert world.errors[0].code == "gateway_stopped"
     world.look()
     assert world.children == []
     world.link.start_gateway()
@@ -457,7 +457,7 @@ def test_closing_ends_the_gateway_that_was_started_here_and_starts_no_other(worl
     world.port_file = None
     world.api.streams["/events"][1](None)
     assert len(world.children) == 1
-    assert world.lost == []
+    assert world.errors == []
 
 
 def test_closing_leaves_a_gateway_alone_that_was_there_before(world: World) -> None:
@@ -484,14 +484,14 @@ def test_closing_before_the_first_answer_leaves_no_gateway_behind(world: World) 
     end_gateway(world.link, world.api)
     assert world.children[0].was_told_to_end
     world.api.flush()
-    assert world.connected == []
+    assert world.statuses == []
 
 
 def test_a_start_that_lost_the_race_waits_for_the_winner_and_leaves_it_alone(world: World) -> None:
     world.link.open()
     world.children[0].code = EXIT_ALREADY_RUNNING
     world.look()
-    assert world.lost == []
+    assert world.errors == []
     world.serve()
     world.look()
     assert world.link.state is LinkState.LINKED

@@ -40,7 +40,7 @@ def test_files_are_taken_by_path_by_name_and_by_address(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("link", "opening"),
+    ("link", "target"),
     [
         ("roundhouse://pull/owner/name", OpenRepository("owner/name")),
         ("roundhouse://pull/bartowski/Qwen_Qwen3-8B-GGUF/", OpenRepository("bartowski/Qwen_Qwen3-8B-GGUF")),
@@ -49,8 +49,8 @@ def test_files_are_taken_by_path_by_name_and_by_address(file: Path) -> None:
         ("roundhouse://chat", OpenChat("")),
     ],
 )
-def test_links_that_are_known(link: str, opening: object) -> None:
-    assert parse_arguments([link], Path("/")) == [opening]
+def test_links_that_are_known(link: str, target: object) -> None:
+    assert parse_arguments([link], Path("/")) == [target]
 
 
 @pytest.mark.parametrize(

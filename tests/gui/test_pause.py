@@ -23,34 +23,34 @@ IDLE = msgspec.structs.replace(data.READY, model="idle", in_flight=0)
 
 
 @pytest.fixture
-def paused(api: DemoApi, shell: QuietShell) -> PauseStore:
-    paused = PauseStore(api, shell)
+def store(api: DemoApi, shell: QuietShell) -> PauseStore:
+    store = PauseStore(api, shell)
     api.flush()
-    return paused
+    return store
 
 
-def test_it_is_asked_for_and_taken_back(paused: PauseStore, api: DemoApi) -> None:
-    paused.toggle()
+def test_it_is_asked_for_and_taken_back(store: PauseStore, api: DemoApi) -> None:
+    store.toggle()
     api.flush()
-    assert paused.state.is_paused
-    paused.toggle()
+    assert store.state.is_paused
+    store.toggle()
     api.flush()
-    assert not paused.state.is_paused
+    assert not store.state.is_paused
     assert [call[:2] for call in api.calls] == [("GET", "/pause"), ("POST", "/pause"), ("DELETE", "/pause")]
 
 
-def test_what_others_do_is_followed(paused: PauseStore, shell: QuietShell) -> None:
+def test_what_others_do_is_followed(store: PauseStore, shell: QuietShell) -> None:
     shell.broadcast_event(PauseChanged(pause=data.PAUSED))
-    assert paused.state == data.PAUSED
+    assert store.state == data.PAUSED
     shell.disconnected.emit(data.OFFLINE)
-    assert paused.state == Pause(), "a gateway that is gone is not paused"
+    assert store.state == Pause(), "a gateway that is gone is not paused"
 
 
-def test_a_refusal_is_said(paused: PauseStore, api: DemoApi, shell: QuietShell) -> None:
+def test_a_refusal_is_said(store: PauseStore, api: DemoApi, shell: QuietShell) -> None:
     api.replies["POST /pause"] = ErrorBody(code="internal", sentence="It cannot be paused.")
-    paused.pause()
+    store.pause()
     api.flush()
-    assert (shell.messages, paused.state.is_paused) == (["It cannot be paused."], False)
+    assert (shell.messages, store.state.is_paused) == (["It cannot be paused."], False)
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ Make = Callable[[PageId], MainWindow]
 CTRL = Qt.KeyboardModifier.ControlModifier
 
 
-def titles(query: str, *offered: str) -> list[str]:
-    return [command.title for command in rank_commands(query, [Command(title, lambda: None) for title in offered])]
+def titles(query: str, *candidates: str) -> list[str]:
+    return [command.title for command in rank_commands(query, [Command(title, lambda: None) for title in candidates])]
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def library(stores: Stores) -> LibraryStore:
 
 
 @pytest.fixture
-def running(stores: Stores) -> RunningStore:
+def running_store(stores: Stores) -> RunningStore:
     return stores.running
 
 
@@ -219,15 +219,15 @@ def test_changes_while_an_answer_is_under_way_cost_one_more_request(
 
 
 def test_an_answer_does_not_undo_what_was_told_meanwhile(
-    running: RunningStore, api: DemoApi, shell: QuietShell
+    running_store: RunningStore, api: DemoApi, shell: QuietShell
 ) -> None:
     api.replies["GET /running"] = [data.LOADING]
-    running.read()
+    running_store.read()
     ready = msgspec.structs.replace(data.LOADING, state=EngineState.READY)
     shell.broadcast_event(EngineChanged(status=ready))
-    assert ready in running.items, "it is shown at once"
+    assert ready in running_store.items, "it is shown at once"
     api.flush()
-    assert running.items == [ready]
+    assert running_store.items == [ready]
 
 
 def test_a_download_that_ends_while_the_list_is_read_has_ended_once(

@@ -85,12 +85,12 @@ def test_system_mode_follows_the_desktop(theme: Theme, monkeypatch: pytest.Monke
     assert theme.is_dark
 
 
-@pytest.mark.parametrize(("percent", "kept"), [(20, 80), (80, 80), (150, 150), (200, 200), (900, 200)])
-def test_size_stays_within_its_range(theme: Theme, percent: int, kept: int) -> None:
+@pytest.mark.parametrize(("percent", "expected_percent"), [(20, 80), (80, 80), (150, 150), (200, 200), (900, 200)])
+def test_size_stays_within_its_range(theme: Theme, percent: int, expected_percent: int) -> None:
     theme.set_percent(percent)
-    assert theme.percent == kept
-    assert theme.px(100) == kept
-    assert theme.font("body").pixelSize() == round(13 * kept / 100)
+    assert theme.percent == expected_percent
+    assert theme.px(100) == expected_percent
+    assert theme.font("body").pixelSize() == round(13 * expected_percent / 100)
 
 
 def test_lengths_never_vanish(theme: Theme) -> None:

@@ -55,7 +55,7 @@ def tray(panel: Panel, api: DemoApi, shell: QuietShell) -> Iterator[Tray]:
 
 
 @pytest.mark.parametrize(
-    ("running", "pause", "sign", "line"),
+    ("statuses", "pause", "sign", "line"),
     [
         ([], Pause(), TraySign.IDLE, "No model is loaded"),
         ([engine("a", memory_bytes=GIB)], Pause(), TraySign.READY, "1 model, 1.0 GiB"),
@@ -68,9 +68,9 @@ def tray(panel: Panel, api: DemoApi, shell: QuietShell) -> Iterator[Tray]:
     ],
 )
 def test_a_sign_and_a_line_for_how_things_stand(
-    running: list[EngineStatus], pause: Pause, sign: TraySign, line: str
+    statuses: list[EngineStatus], pause: Pause, sign: TraySign, line: str
 ) -> None:
-    look = tray_look(is_connected=True, statuses=running, pause=pause)
+    look = tray_look(is_connected=True, statuses=statuses, pause=pause)
     assert (look.sign, look.line, look.tip) == (sign, line, f"Roundhouse: {line}")
 
 

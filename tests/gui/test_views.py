@@ -133,7 +133,7 @@ def server_page(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> Serve
 @pytest.mark.slow
 def test_the_address_is_copied_by_pressing_it(server_page: ServerScreen, shell: Shell) -> None:
     server_page._url.click()
-    assert shell.copied == ["http://127.0.0.1:11434/v1"]  # type: ignore[attr-defined]  # the tests' shell keeps it
+    assert shell.copied_texts == ["http://127.0.0.1:11434/v1"]  # type: ignore[attr-defined]  # the tests' shell keeps it
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ class PlayedSupervisor:
     """Runs a worker that is nothing but an address."""
 
     def __init__(self) -> None:
-        self.ended: list[str] = []
+        self.unloads: list[str] = []
         self.end: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
 
     @asynccontextmanager
@@ -35,14 +35,14 @@ class PlayedSupervisor:
         yield SimpleNamespace(base_url="http://127.0.0.1:1", end=self.end)
 
     async def unload_model(self, model: str, **_how: bool) -> None:
-        self.ended.append(model)
+        self.unloads.append(model)
 
 
 class Lender:
     """A lender that listens, and a machine that it is paired with."""
 
     def __init__(self, own: TrustedMachines, other: TrustedMachines) -> None:
-        self.trusted, self.other = own, other
+        self.trusted_machines, self.other = own, other
         self.supervisor = PlayedSupervisor()
         services: Any = SimpleNamespace(trusted_machines=own, supervisor=self.supervisor)
         self.lender = LayerLender(services)
@@ -83,7 +83,7 @@ async def read_farewell(pipe: Pipe) -> str:
 
 
 async def test_memory_is_lent_to_nobody_it_was_not_promised_to(lender: Lender) -> None:
-    await lender.trusted.change_machine(replace(lender.asker, lends_memory=False))
+    await lender.trusted_machines.change_machine(replace(lender.asker, lends_memory=False))
     for ask in ("state", "receive", "hold", "layers"):
         reply, pipe = await lender.ask(TunnelRequest(ask=ask, session="s", count=9))
         assert "does not lend" in reply.problem
@@ -91,7 +91,7 @@ async def test_memory_is_lent_to_nobody_it_was_not_promised_to(lender: Lender) -
         assert f"`roundhouse machines lend {lender.asker.name}`" in reply.hint
         assert await pipe[0].read() == b"", ask
         pipe[1].close()
-    assert lender.supervisor.ended == []
+    assert lender.supervisor.unloads == []
 
 
 async def test_what_is_held_ends_when_the_memory_is_taken_back(lender: Lender) -> None:
@@ -106,7 +106,7 @@ async def test_what_is_held_ends_when_the_memory_is_taken_back(lender: Lender) -
     lender.lender.withdraw_memory(lender.asker)
     assert await read_farewell(pipe) == "its memory is lent no longer."
     pipe[1].close()
-    assert lender.supervisor.ended == [LAYERS]
+    assert lender.supervisor.unloads == [LAYERS]
 
 
 async def test_a_worker_that_ends_is_told(lender: Lender) -> None:
@@ -126,7 +126,7 @@ async def test_one_machine_holds_layers_at_a_time(lender: Lender) -> None:
 
 async def test_revoking_cuts_what_is_held_at_once(lender: Lender) -> None:
     _reply, pipe = await lender.ask(HOLD)
-    await lender.trusted.distrust_machine(lender.asker)
+    await lender.trusted_machines.distrust_machine(lender.asker)
     async with asyncio.timeout(PATIENCE_S):
         with suppress(ConnectionError):
             assert await pipe[0].read() == b""
@@ -196,4 +196,4 @@ async def test_an_order_that_makes_no_sense_starts_nothing(lender: Lender, field
         with suppress(ConnectionError):
             assert await reader.read() == b""
     writer.close()
-    assert lender.supervisor.ended == []
+    assert lender.supervisor.unloads == []

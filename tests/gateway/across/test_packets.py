@@ -83,19 +83,19 @@ async def make_pipes() -> tuple[Pipe, Pipe]:
 @pytest.fixture
 async def computers() -> AsyncIterator[list[Computer]]:
     """Three of them: the first in the middle, as in a tunnel between paired gateways."""
-    made = [Computer(address) for address in (FIRST, SECOND, THIRD)]
+    computers = [Computer(address) for address in (FIRST, SECOND, THIRD)]
     tasks = []
-    for computer, address in zip(made[1:], (SECOND, THIRD), strict=True):
+    for computer, address in zip(computers[1:], (SECOND, THIRD), strict=True):
         near, far = await make_pipes()
-        tasks.append(asyncio.create_task(made[0].switch.carry_packets(near, address)))
+        tasks.append(asyncio.create_task(computers[0].switch.carry_packets(near, address)))
         tasks.append(asyncio.create_task(computer.switch.carry_packets(far)))
-    for computer in made:
+    for computer in computers:
         await computer.begin()
-    yield made
+    yield computers
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    for computer in made:
+    for computer in computers:
         computer.close()
 
 
@@ -126,10 +126,10 @@ async def test_what_a_computer_cannot_have_sent_is_dropped(computers: list[Compu
 async def test_what_is_no_packet_ends_the_connection(size: int) -> None:
     computer = Computer(FIRST)
     near, far = await make_pipes()
-    carrying = asyncio.create_task(computer.switch.carry_packets(near, SECOND))
+    task = asyncio.create_task(computer.switch.carry_packets(near, SECOND))
     far[1].write(size.to_bytes(4) + bytes(40))
     async with asyncio.timeout(PATIENCE_S):
-        await carrying
+        await task
         assert await far[0].read() == b""
     far[1].close()
     computer.close()

@@ -134,8 +134,8 @@ def test_a_process_takes_the_card_with_most_room_and_a_share_of_it() -> None:
     cards = [pool(name, free * GIB, total=24 * GIB, gpus=[name]) for name, free in (("a", 10), ("b", 20))]
     machine: Machine = SimpleNamespace(pools=[pool("system", GIB, total=64 * GIB), *cards])  # type: ignore[assignment]
     assert choose_pool(machine, "cpu") is machine.pools[0]
-    chosen = choose_pool(machine, "cuda")
-    assert chosen is cards[1]
-    assert memory_share(machine, chosen, 6 * GIB) == 0.25
-    assert memory_share(machine, chosen, 1) == 0.05
-    assert memory_share(machine, chosen, 1000 * GIB) == 0.9
+    card = choose_pool(machine, "cuda")
+    assert card is cards[1]
+    assert memory_share(machine, card, 6 * GIB) == 0.25
+    assert memory_share(machine, card, 1) == 0.05
+    assert memory_share(machine, card, 1000 * GIB) == 0.9

@@ -21,7 +21,7 @@ class CheckedCalls:
 
     def __init__(self, gateway: RealGateway) -> None:
         self._port_file = gateway.port_file
-        self.covered: set[tuple[str, str]] = set()
+        self.covered_rows: set[tuple[str, str]] = set()
 
     def __call__(self, method: str, path: str, body: object = None, **names: str) -> Any:  # noqa: ANN401 -- any JSON
         query = {name: value for name, value in names.items() if f"{{{name}}}" not in path}
@@ -29,7 +29,7 @@ class CheckedCalls:
         status, kind, data = self.exchange(method, f"{where}?{urlencode(query)}", body)
         responses = DOCUMENT["paths"][PREFIX + path][method.lower()]["responses"]
         assert str(status) in responses, data
-        self.covered.add((method, path))
+        self.covered_rows.add((method, path))
         content = responses[str(status)].get("content")
         if content is None:
             assert data == b""

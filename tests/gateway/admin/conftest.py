@@ -48,7 +48,7 @@ class Pen:
 
     def __init__(self) -> None:
         self._next: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self.begun = asyncio.Event()
+        self.has_begun = asyncio.Event()
         self.breaks = False
 
     def write(self, *parts: bytes) -> None:
@@ -65,7 +65,7 @@ class Pen:
     async def play(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        self.begun.set()
+        self.has_begun.set()
         while (part := await self._next.get()) is not None:
             await response.write(part)
         if self.breaks:

@@ -42,7 +42,7 @@ from tests.gateway.admin.conftest import Api
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the scripted agent is a program by its first line")
-confined = pytest.mark.skipif(not reach.can_confine(), reason="this system confines nothing")
+needs_confinement = pytest.mark.skipif(not reach.can_confine(), reason="this system confines nothing")
 _OVER = {AgentState.ENDED, AgentState.FAILED}
 
 
@@ -248,7 +248,7 @@ async def test_files_outside_of_the_folder_are_neither_read_nor_written(agents: 
 
 
 @pytest.mark.slow
-@confined
+@needs_confinement
 async def test_an_agent_itself_reads_nothing_beside_its_folder(agents: AgentApi, paths: Paths) -> None:
     secret = agents.project.parent / "secret.txt"
     secret.write_text("secret", encoding="utf-8")
@@ -261,7 +261,7 @@ async def test_an_agent_itself_reads_nothing_beside_its_folder(agents: AgentApi,
 
 
 @pytest.mark.slow
-@confined
+@needs_confinement
 async def test_a_command_runs_in_the_folder_confined_and_is_shown(agents: AgentApi) -> None:
     secret = agents.project.parent / "secret.txt"
     secret.write_text("secret", encoding="utf-8")

@@ -164,10 +164,10 @@ async def test_a_fast_engine_makes_few_events(api: Api, pen: Pen) -> None:
 
 async def test_stopping_before_the_first_token(api: Api, pen: Pen) -> None:
     turn = await api.ask((await api.chat()).id)
-    await pen.begun.wait()
+    await pen.has_begun.wait()
     message = await api.stop(turn.answer)
     assert (message.status, message.content, message.error) == ("stopped", "", "")
-    await asyncio.wait_for(api.gateway.upstream.dropped.wait(), PATIENCE_S)
+    await asyncio.wait_for(api.gateway.upstream.disconnect.wait(), PATIENCE_S)
 
 
 async def test_stopping_while_the_model_loads(api: Api, pen: Pen) -> None:
@@ -175,7 +175,7 @@ async def test_stopping_while_the_model_loads(api: Api, pen: Pen) -> None:
     turn = await api.ask((await api.chat()).id)
     message = await api.stop(turn.answer)
     assert (message.status, message.content) == ("stopped", "")
-    assert api.gateway.supervisor.waiting == 0
+    assert api.gateway.supervisor.waiter_count == 0
 
 
 async def test_stopping_midway_keeps_the_text_and_tells_the_followers(api: Api, pen: Pen) -> None:
@@ -190,7 +190,7 @@ async def test_stopping_midway_keeps_the_text_and_tells_the_followers(api: Api, 
     assert last_message == stopped_answer == (await api.read(chat.id)).messages[-1]
     assert stopped_answer.timings is not None
     assert stopped_answer.timings.total_s is not None
-    await asyncio.wait_for(api.gateway.upstream.dropped.wait(), PATIENCE_S)
+    await asyncio.wait_for(api.gateway.upstream.disconnect.wait(), PATIENCE_S)
     assert await api.stop(turn.answer) == stopped_answer
 
 
@@ -383,7 +383,7 @@ async def test_a_full_disk_fails_the_answer_and_the_store_goes_on_when_there_is_
 async def test_an_answer_goes_on_when_the_one_who_asked_leaves_at_once(api: Api, pen: Pen) -> None:
     chat = await api.chat()
     question = asyncio.create_task(api.ask(chat.id))
-    await pen.begun.wait()
+    await pen.has_begun.wait()
     question.cancel()
     pen.write(chunk("Anyway."), LAST)
     pen.end()
@@ -470,7 +470,7 @@ async def test_a_system_prompt_changed_later_counts_from_the_next_answer(api: Ap
     changed_chat = await api.call("PATCH", f"/chats/{chat.id}", type(chat), ChatPatch(system_prompt="New"))
     assert changed_chat.system_prompt == "New"
     await api.ask(chat.id)
-    await pen.begun.wait()
+    await pen.has_begun.wait()
     assert json.loads(api.gateway.upstream.bodies[0])["messages"][0] == {"role": "system", "content": "New"}
 
 

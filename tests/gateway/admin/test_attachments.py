@@ -46,7 +46,7 @@ def last_content(api: Api) -> object:
 
 
 @pytest.fixture
-def seeing(monkeypatch: pytest.MonkeyPatch) -> None:
+def vision_model(monkeypatch: pytest.MonkeyPatch) -> None:
     async def can_see(_services: object, _model: ModelInfo) -> list[Capability]:
         return [Capability.CHAT, Capability.VISION]
 
@@ -55,7 +55,7 @@ def seeing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def hearing(monkeypatch: pytest.MonkeyPatch) -> None:
+def audio_model(monkeypatch: pytest.MonkeyPatch) -> None:
     async def can_hear(_services: object, _model: ModelInfo) -> list[Capability]:
         return [Capability.CHAT, Capability.AUDIO]
 
@@ -80,7 +80,7 @@ async def test_a_text_file_is_read_counted_and_part_of_the_prompt(api: Api, pen:
     )
 
 
-async def test_a_picture_is_sent_to_a_model_that_sees(api: Api, pen: Pen, seeing: None) -> None:
+async def test_a_picture_is_sent_to_a_model_that_sees(api: Api, pen: Pen, vision_model: None) -> None:
     attachment = await upload(api, "big.png", png(4000, 2000))
     assert (attachment.kind, attachment.width, attachment.height) == (AttachmentKind.PICTURE, 1568, 784)
     assert 0 < attachment.tokens <= 1600
@@ -96,7 +96,7 @@ async def test_a_picture_is_sent_to_a_model_that_sees(api: Api, pen: Pen, seeing
 
 
 @pytest.mark.slow
-async def test_the_pages_of_a_scan_are_sent_to_a_model_that_sees(api: Api, pen: Pen, seeing: None) -> None:
+async def test_the_pages_of_a_scan_are_sent_to_a_model_that_sees(api: Api, pen: Pen, vision_model: None) -> None:
     attachment = await upload(api, "scan.pdf", scan_of(3))
     assert (attachment.kind, attachment.pages, attachment.is_cut) == (AttachmentKind.PAGES, 3, False)
     assert attachment.tokens > 3 * 1000
@@ -109,7 +109,7 @@ async def test_the_pages_of_a_scan_are_sent_to_a_model_that_sees(api: Api, pen: 
     assert (status, len(decode_pages(content))) == (200, 3)
 
 
-async def test_a_sound_is_sent_to_a_model_that_hears(api: Api, pen: Pen, hearing: None) -> None:
+async def test_a_sound_is_sent_to_a_model_that_hears(api: Api, pen: Pen, audio_model: None) -> None:
     pytest.importorskip("miniaudio", reason="it has no wheel for this processor")
     attachment = await upload(api, "tone.wav", wav_of(2.0, rate=44_100, channels=2))
     assert (attachment.kind, attachment.media_type) == (AttachmentKind.SOUND, "audio/wav")
@@ -148,7 +148,7 @@ async def test_a_model_that_cannot_see_says_so_before_anything_is_stored(api: Ap
 
 
 async def test_a_blind_model_is_told_of_pictures_before(
-    api: Api, pen: Pen, seeing: None, monkeypatch: pytest.MonkeyPatch
+    api: Api, pen: Pen, vision_model: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chat, attachment = await api.chat(), await upload(api, "a.png", png())
     first = await ask(api, chat.id, "What is it?", attachment)

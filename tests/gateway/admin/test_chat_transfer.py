@@ -180,8 +180,8 @@ def test_folders_tags_pins_and_the_archive_go_along(pair: tuple[RealGateway, Rea
 
     file = tmp_path / "all.json"
     summaries = [summary for shelf in IN_SIGHT for summary in list_summaries(source.client, ChatRequest(shelf=shelf))]
-    done = ChatExporter(source.client, ExportTarget(file, "json", overwrites=False)).export_all(summaries)
-    assert (done.chats, done.folders, done.left_out) == (3, 2, [])
+    export_report = ChatExporter(source.client, ExportTarget(file, "json", overwrites=False)).export_all(summaries)
+    assert (export_report.chats, export_report.folders, export_report.left_out) == (3, 2, [])
     report = ChatImporter(target.client).import_file(file)
     assert (report.added, report.folders, report.left_out, report.unreadable) == (3, 2, 0, 0)
     there = everything(target)
@@ -206,14 +206,14 @@ def test_an_export_says_what_is_not_in_it(pair: tuple[RealGateway, RealGateway],
     begin_chat(source, "With a note", files=[note.id])
     page = tmp_path / "chat.html"
     (summary,) = summaries_of(source)
-    done = ChatExporter(source.client, ExportTarget(page, "html", overwrites=False)).export_one(summary)
-    assert done.left_out == ["note.txt"]
+    export_report = ChatExporter(source.client, ExportTarget(page, "html", overwrites=False)).export_one(summary)
+    assert export_report.left_out == ["note.txt"]
     assert "note.txt, which is not in this export" in page.read_text()
 
     file = tmp_path / "all.json"
     with without_folder(source.paths.data / "attachments"):
-        done = ChatExporter(source.client, ExportTarget(file, "json", overwrites=False)).export_all([summary])
-    assert done.left_out == ["note.txt", "rules.txt"] == json.loads(file.read_bytes())["left_out"]
+        export_report = ChatExporter(source.client, ExportTarget(file, "json", overwrites=False)).export_all([summary])
+    assert export_report.left_out == ["note.txt", "rules.txt"] == json.loads(file.read_bytes())["left_out"]
     report = ChatImporter(target.client).import_file(file)
     assert (report.added, report.folders, report.left_out) == (1, 1, 2)
 

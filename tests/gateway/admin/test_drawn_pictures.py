@@ -42,7 +42,7 @@ class Painter:
     def __init__(self, far: Far) -> None:
         self.far, self.reply, self.arguments = far, drawing(PICTURE), dict[str, Any](ARGUMENTS)
         self.status, self.is_slow, self.refuses_form = 200, False, False
-        self.drawing = asyncio.Event()
+        self.is_drawing = asyncio.Event()
         far.play = self.play
 
     async def play(self, request: web.Request) -> web.StreamResponse:
@@ -57,7 +57,7 @@ class Painter:
         return response
 
     async def draw(self) -> web.StreamResponse:
-        self.drawing.set()
+        self.is_drawing.set()
         if self.is_slow:
             await asyncio.Event().wait()
         if self.refuses_form and "response_format" in self.requests[-1]:
@@ -84,7 +84,7 @@ def painter(far: Far) -> Painter:
 
 
 @pytest.fixture
-async def drawn(near: Gateway, painter: Painter) -> Api:
+async def picture_api(near: Gateway, painter: Painter) -> Api:
     """The gateway whose model may draw without asking."""
     near.services.settings.change_values({"chats.titles": False})
     await attach(near.services, AttachEndpoint(url=painter.far.url, name="distant", can=CAN))
@@ -114,15 +114,15 @@ async def answer_drawing(api: Api, painter: Painter) -> AsyncIterator[Turn]:
     """An answer whose picture is being drawn, and takes its time."""
     painter.is_slow = True
     turn = await ask(api)
-    await asyncio.wait_for(painter.drawing.wait(), PATIENCE_S)
+    await asyncio.wait_for(painter.is_drawing.wait(), PATIENCE_S)
     yield turn
 
 
 @pytest.mark.slow
-async def test_a_picture_is_drawn_and_kept_with_the_answer(drawn: Api, painter: Painter) -> None:
-    turn = await ask(drawn)
-    events = [event async for event in _events_of(drawn, turn.answer)]
-    final_message = (await drawn.read(turn.answer.chat)).messages[-1]
+async def test_a_picture_is_drawn_and_kept_with_the_answer(picture_api: Api, painter: Painter) -> None:
+    turn = await ask(picture_api)
+    events = [event async for event in _events_of(picture_api, turn.answer)]
+    final_message = (await picture_api.read(turn.answer.chat)).messages[-1]
     assert painter.requests == [
         {"model": "big", "prompt": ARGUMENTS["prompt"], "size": "512x512", "n": 1, "response_format": "b64_json"}
     ]
@@ -135,11 +135,11 @@ async def test_a_picture_is_drawn_and_kept_with_the_answer(drawn: Api, painter: 
     )
     assert "drew the picture (64 x 48 pixels). The person sees it" in drawing_call.result
     assert [event.attachments for event in events if event.call.state is ToolCallState.ANSWERED] == [[picture]]
-    status, content = await drawn.raw("GET", f"/attachments/{picture.id}/content?part={AttachmentPart.ORIGINAL}")
+    status, content = await picture_api.raw("GET", f"/attachments/{picture.id}/content?part={AttachmentPart.ORIGINAL}")
     assert (status, content) == (200, PICTURE)
     assert painter.conversation()[-1]["content"] == drawing_call.result, "the model is told in words"
-    await the_next_question_brings_no_picture_to_the_model(drawn, painter, final_message)
-    await copies_and_exports_have_it(drawn, final_message)
+    await the_next_question_brings_no_picture_to_the_model(picture_api, painter, final_message)
+    await copies_and_exports_have_it(picture_api, final_message)
 
 
 async def _events_of(api: Api, answer: Message) -> AsyncIterator[AnswerCallChanged]:
@@ -189,10 +189,10 @@ async def copies_and_exports_have_it(api: Api, final_message: Message) -> None:
     ],
 )
 async def test_what_is_no_picture_is_told_and_nothing_is_kept(
-    drawn: Api, painter: Painter, reply: dict[str, Any], status: int, words: str
+    picture_api: Api, painter: Painter, reply: dict[str, Any], status: int, words: str
 ) -> None:
     painter.reply, painter.status = reply, status
-    final_message = await answer_of(drawn)
+    final_message = await answer_of(picture_api)
     failed_call = the_failed_call(final_message)
     assert words in failed_call.result, failed_call.result
     assert painter.conversation()[-1]["content"] == f"Error: {failed_call.result}"
@@ -206,36 +206,38 @@ def the_failed_call(final_message: Message) -> AnswerToolCall:
     return drawing_call
 
 
-async def test_arguments_that_are_not_as_described_reach_nobody(drawn: Api, painter: Painter) -> None:
+async def test_arguments_that_are_not_as_described_reach_nobody(picture_api: Api, painter: Painter) -> None:
     painter.arguments = {"prompt": "An engine", "size": "9x9"}
-    assert "size" in the_failed_call(await answer_of(drawn)).result
+    assert "size" in the_failed_call(await answer_of(picture_api)).result
     assert painter.requests == []
 
 
-async def test_a_picture_has_a_largest_size(drawn: Api, painter: Painter, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_picture_has_a_largest_size(
+    picture_api: Api, painter: Painter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pictures, "LARGEST_PICTURE", 20)
-    assert "more than 0 MiB" in the_failed_call(await answer_of(drawn)).result
+    assert "more than 0 MiB" in the_failed_call(await answer_of(picture_api)).result
 
 
-async def test_an_endpoint_that_knows_no_form_is_asked_without(drawn: Api, painter: Painter) -> None:
+async def test_an_endpoint_that_knows_no_form_is_asked_without(picture_api: Api, painter: Painter) -> None:
     painter.refuses_form = True
-    assert len((await answer_of(drawn)).attachments) == 1
+    assert len((await answer_of(picture_api)).attachments) == 1
     assert ["response_format" in request for request in painter.requests] == [True, False]
 
 
-async def test_drawing_has_a_limit_of_time(drawn: Api, painter: Painter, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_drawing_has_a_limit_of_time(picture_api: Api, painter: Painter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pictures, "LIMIT_S", 0.05)
     painter.is_slow = True
-    assert "No picture came within" in the_failed_call(await answer_of(drawn)).result
-    await asyncio.wait_for(painter.far.dropped.wait(), PATIENCE_S)
+    assert "No picture came within" in the_failed_call(await answer_of(picture_api)).result
+    await asyncio.wait_for(painter.far.disconnect.wait(), PATIENCE_S)
 
 
-async def test_an_answer_that_is_stopped_ends_the_drawing(drawn: Api, painter: Painter) -> None:
-    async with answer_drawing(drawn, painter) as turn:
-        stopped_message = await drawn.stop(turn.answer)
+async def test_an_answer_that_is_stopped_ends_the_drawing(picture_api: Api, painter: Painter) -> None:
+    async with answer_drawing(picture_api, painter) as turn:
+        stopped_message = await picture_api.stop(turn.answer)
     assert [each.state for each in stopped_message.calls] == [ToolCallState.CANCELLED]
     assert (stopped_message.status, stopped_message.attachments) == ("stopped", [])
-    await asyncio.wait_for(painter.far.dropped.wait(), PATIENCE_S)
+    await asyncio.wait_for(painter.far.disconnect.wait(), PATIENCE_S)
 
 
 async def test_without_an_endpoint_that_draws_tool_and_page_say_so(near: Gateway, painter: Painter) -> None:
@@ -258,7 +260,7 @@ async def test_without_an_endpoint_that_draws_tool_and_page_say_so(near: Gateway
     assert (await api.call("GET", "/mcp/servers/pictures", McpServer)).lack == ""
 
 
-async def test_outside_of_chats_nothing_is_drawn(drawn: Api, painter: Painter) -> None:
-    result = await call(drawn, "pictures", "draw_picture", **ARGUMENTS)
+async def test_outside_of_chats_nothing_is_drawn(picture_api: Api, painter: Painter) -> None:
+    result = await call(picture_api, "pictures", "draw_picture", **ARGUMENTS)
     assert (result.is_error, "in chats of Roundhouse only" in result.text) == (True, True)
     assert painter.requests == []

@@ -42,10 +42,10 @@ def test_what_a_test_changed_is_taken_back(real_gateways: GatewayPool[RealGatewa
     with real_gateways.lend_gateway() as gateway:
         first = read_state(gateway)
         change_everything(gateway)
-        changed = read_state(gateway)
-        assert {"/chats", "/keys", "/model-settings"} <= changed.lists.keys() - first.lists.keys()
-        assert changed.lists["/profiles"] != first.lists["/profiles"]
-        assert {"made", "third"} <= changed.models
+        changed_state = read_state(gateway)
+        assert {"/chats", "/keys", "/model-settings"} <= changed_state.lists.keys() - first.lists.keys()
+        assert changed_state.lists["/profiles"] != first.lists["/profiles"]
+        assert {"made", "third"} <= changed_state.models
     with real_gateways.lend_gateway() as again:
         assert again.process.pid == gateway.process.pid
         assert read_state(again) == first

@@ -43,7 +43,7 @@ from tests.fake_mcp import server as fake
 from tests.gateway.admin.conftest import Api
 from tests.patience import PATIENCE_S
 
-confined = pytest.mark.skipif(not can_confine(), reason="this system confines nothing")
+needs_confinement = pytest.mark.skipif(not can_confine(), reason="this system confines nothing")
 
 
 def fake_server(*faults: str, **more: object) -> McpServerSettings:
@@ -261,7 +261,7 @@ async def test_a_file_with_mistakes_stops_nothing_and_is_not_overwritten(api: Ap
     assert paths.mcp_file.read_text() == '{"mcpServers": {'
 
 
-@confined
+@needs_confinement
 async def test_a_server_reaches_only_what_it_was_given(api: Api, tmp_path: Path) -> None:
     given_folder, named_folder, other, project = (tmp_path / name for name in ("given", "named", "other", "project"))
     for folder in (given_folder, named_folder, other, project):
@@ -328,7 +328,7 @@ async def test_a_calculator_comes_with_the_product(api: Api) -> None:
     assert (await call(api, "sums", "calculate", expression="2 **")).is_error
 
 
-@confined
+@needs_confinement
 async def test_built_in_files_are_read_and_never_changed(api: Api, tmp_path: Path) -> None:
     folder = tmp_path / "notes"
     folder.mkdir()
@@ -345,7 +345,7 @@ async def test_built_in_files_are_read_and_never_changed(api: Api, tmp_path: Pat
 
 
 @pytest.mark.slow
-@confined
+@needs_confinement
 async def test_python_that_a_model_writes_reaches_nothing(api: Api, tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("password", "utf-8")
     await add(api, "code", McpServerSettings(builtin=BuiltinServer.PYTHON))

@@ -62,7 +62,7 @@ async def test_what_a_chat_has_is_kept_and_what_is_said_counts_before_it(api: Ap
     preset = await api.call("POST", "/presets", ChatPreset, SavePreset(preset=own, chat=chat.id))
     assert (preset.model, preset.system_prompt) == ("guide", "Be long.")
     assert preset.sampling == Sampling(temperature=0.5, top_k=9, json_schema="{}")
-    assert {kept.name for kept in await list_presets(api)} == {"As there", "Own"}
+    assert {stored_preset.name for stored_preset in await list_presets(api)} == {"As there", "Own"}
     assert await api.refused("POST", "/presets", SavePreset(preset=own, chat="none")) == (404, "chat_not_found")
 
 

@@ -88,8 +88,8 @@ def test_every_route_answers_as_it_says(real_gateway: RealGateway, tmp_path: Pat
     """What needs a signed list: `test_hub`."""
     elsewhere |= {("POST", f"/update/{verb}") for verb in ("check", "install", "rollback")}
     """What needs a release: `test_updating`, and `test_update` end to end."""
-    uncovered = {(row.method, row.path) for row in ENDPOINTS} - call.covered - elsewhere
-    assert uncovered == {("POST", "/shutdown"), ("GET", "/events")}
+    uncovered_rows = {(row.method, row.path) for row in ENDPOINTS} - call.covered_rows - elsewhere
+    assert uncovered_rows == {("POST", "/shutdown"), ("GET", "/events")}
 
 
 def traffic_answers_as_it_says(call: CheckedCalls) -> None:
@@ -171,7 +171,7 @@ def equal_files_answer_as_they_say(call: CheckedCalls, gateway: RealGateway) -> 
         call("POST", "/library/separate")
         assert wait_for_job(call)["reclaimed_bytes"] == -len(content)
     else:  # clones need no undoing, and there is nothing to answer with
-        call.covered.add(("POST", "/library/separate"))
+        call.covered_rows.add(("POST", "/library/separate"))
     for file in files:
         assert file.read_bytes() == content
         file.unlink()
@@ -196,15 +196,15 @@ def downloads_answer_as_they_say(call: CheckedCalls, hub: FakeHub) -> None:
     assert call("POST", "/hub/token", {"token": "hf_of_nobody"})["place"] == "file"
     assert "hf_of_nobody" not in str(call("GET", "/hub/token"))
     call("DELETE", "/hub/token")
-    begun = call("POST", "/downloads", {"model": "org/small"})
+    first = call("POST", "/downloads", {"model": "org/small"})
     assert call("GET", "/downloads") != []
-    assert call("POST", "/downloads/{id}/move", {"position": 0}, id=begun["id"])
-    assert call("POST", "/downloads/{id}/resume", id=begun["id"])["id"] == begun["id"]
+    assert call("POST", "/downloads/{id}/move", {"position": 0}, id=first["id"])
+    assert call("POST", "/downloads/{id}/resume", id=first["id"])["id"] == first["id"]
     hub.add("org/other", {"other-F32.gguf": TinyLlama(layers=3).content()})
     hub.faults["other-F32.gguf"] = breaks_after(10)
     other = call("POST", "/downloads", {"model": "org/other"})
     assert call("POST", "/downloads/{id}/pause", id=other["id"])["state"] == "paused"
-    for download in (begun, other):
+    for download in (first, other):
         call("DELETE", "/downloads/{id}", id=download["id"])
 
 

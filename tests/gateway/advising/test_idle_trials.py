@@ -48,14 +48,14 @@ class _PlayedJob:
 
 class _PlayedTrials:
     def __init__(self) -> None:
-        self.job, self.begun, self.stopped = _PlayedJob(), list[str](), 0
+        self.job, self.started_models, self.stop_count = _PlayedJob(), list[str](), 0
 
     async def start(self, name: str) -> None:
-        self.begun.append(name)
+        self.started_models.append(name)
         self.job.is_busy = True
 
     async def stop(self) -> None:
-        self.stopped += 1
+        self.stop_count += 1
         self.job.is_busy = False
 
 
@@ -77,7 +77,7 @@ async def test_an_idle_model_is_tried_once(parts: Services) -> None:
     await watch.look()
     trials.job.is_busy = False
     await watch.look()
-    assert trials.begun == ["mine"]
+    assert trials.started_models == ["mine"]
 
 
 @pytest.mark.parametrize(
@@ -97,14 +97,14 @@ async def test_nothing_is_tried_while_a_model_is_used_or_was_a_moment_ago(
 ) -> None:
     watch, trials, _ = watch_over(parts, msgspec.structs.replace(IDLE, **change))
     await watch.look()
-    assert trials.begun == []
+    assert trials.started_models == []
 
 
 async def test_it_can_be_switched_off(parts: Services) -> None:
     parts.settings.change_values({"models.try_drafts": False})
     watch, trials, _ = watch_over(parts, IDLE)
     await watch.look()
-    assert trials.begun == []
+    assert trials.started_models == []
 
 
 async def test_it_ends_when_somebody_comes_but_a_persons_own_trial_does_not(parts: Services) -> None:
@@ -112,11 +112,11 @@ async def test_it_ends_when_somebody_comes_but_a_persons_own_trial_does_not(part
     await watch.look()
     supervisor.statuses = [IDLE, msgspec.structs.replace(IDLE, model="mine (trial)", in_flight=1)]
     await watch.look()
-    assert trials.stopped == 0, "what it asks itself is not somebody"
+    assert trials.stop_count == 0, "what it asks itself is not somebody"
     supervisor.statuses = [msgspec.structs.replace(IDLE, in_flight=1)]
     await watch.look()
-    assert trials.stopped == 1
+    assert trials.stop_count == 1
     other, theirs, _ = watch_over(parts, msgspec.structs.replace(IDLE, in_flight=1))
     theirs.job.is_busy = True
     await other.look()
-    assert theirs.stopped == 0
+    assert theirs.stop_count == 0

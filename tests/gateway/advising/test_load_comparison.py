@@ -32,7 +32,7 @@ def make_status(name: str) -> EngineStatus:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "compared"),
+    ("name", "expected_models"),
     [
         ("guide", ["last", "guide"]),
         ("guide (benchmark)", ["last", "guide"]),
@@ -41,7 +41,7 @@ def make_status(name: str) -> EngineStatus:
     ],
 )
 async def test_a_load_is_compared_by_what_the_model_is_called_and_set_to(
-    parts: Services, monkeypatch: pytest.MonkeyPatch, name: str, compared: list[str]
+    parts: Services, monkeypatch: pytest.MonkeyPatch, name: str, expected_models: list[str]
 ) -> None:
     estimates: list[EstimateRequest] = []
 
@@ -54,7 +54,7 @@ async def test_a_load_is_compared_by_what_the_model_is_called_and_set_to(
     async def store_load(load: EstimateAccuracy) -> None:
         await add_load(load)
         stored_loads.append(load)
-        if len(stored_loads) == len(compared):
+        if len(stored_loads) == len(expected_models):
             is_whole.set()
 
     monkeypatch.setattr(advice, "estimate_model", estimate)
@@ -68,6 +68,6 @@ async def test_a_load_is_compared_by_what_the_model_is_called_and_set_to(
             await is_whole.wait()
     finally:
         watcher.cancel()
-    assert sorted(load.model for load in await parts.chats.list_loads()) == sorted(compared)
-    assert sorted(request.model for request in estimates) == sorted(compared)
+    assert sorted(load.model for load in await parts.chats.list_loads()) == sorted(expected_models)
+    assert sorted(request.model for request in estimates) == sorted(expected_models)
     assert {(request.context, request.slots) for request in estimates} == {(4096, 2)}

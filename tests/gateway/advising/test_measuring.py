@@ -151,17 +151,17 @@ def guide_request(context: int, slots: int, engine: str = "llama.cpp") -> LoadRe
 
 
 @pytest.mark.parametrize(
-    ("free_gib", "expected"),
+    ("free_gib", "expected_fit"),
     [(8.0, (4096, 4)), (1.1, (4096, 4)), (1.062, (4096, 1)), (1.0, (2048, 1))],
 )
 async def test_a_load_takes_what_there_is_room_for(
-    parts: Services, monkeypatch: pytest.MonkeyPatch, free_gib: float, expected: tuple[int, int]
+    parts: Services, monkeypatch: pytest.MonkeyPatch, free_gib: float, expected_fit: tuple[int, int]
 ) -> None:
     """With a gibibyte kept free, four conversations of the Guide take some 85 MiB, one some 55."""
     monkeypatch.setattr("psutil.virtual_memory", lambda: _Free(int(free_gib * 2**20)))
     wired_services = replaced(parts, machine=_Reader(small_machine(free_gib)), facts=_Facts(guide_gguf()))
     fit = await memory_fit.fit_load(wired_services, guide_request(4096, 4))
-    assert (fit.options.context, fit.options.slots) == expected
+    assert (fit.options.context, fit.options.slots) == expected_fit
 
 
 class _Free:
@@ -227,9 +227,9 @@ async def test_a_calibration_can_be_stopped_and_begun_again(parts: Services, pat
     calibrator.start()
     calibrator.start()
     async with asyncio.timeout(PATIENCE_S):
-        while not supervisor.waiting:  # noqa: ASYNC110 -- the stand-in tells nobody
+        while not supervisor.waiter_count:  # noqa: ASYNC110 -- the stand-in tells nobody
             await asyncio.sleep(0.01)
-    assert supervisor.waiting == 1
+    assert supervisor.waiter_count == 1
     await calibrator.stop()
     assert calibrator.job.last is not None
     assert (calibrator.job.last.done, calibrator.job.last.error) == (True, "It was stopped; nothing was changed.")

@@ -122,7 +122,7 @@ class PlayedServices:
 
 
 @pytest.mark.parametrize(
-    ("engine", "form", "plain", "headed"),
+    ("engine", "form", "plain_kind", "head_kind"),
     [
         ("llama.cpp", "gguf", "ngram", "mtp"),
         ("vllm", "safetensors", "ngram", "mtp"),
@@ -136,9 +136,9 @@ class PlayedServices:
     ],
 )
 def test_what_can_be_tried_with_which_engine(
-    monkeypatch: pytest.MonkeyPatch, engine: str, form: str, plain: str, headed: str
+    monkeypatch: pytest.MonkeyPatch, engine: str, form: str, plain_kind: str, head_kind: str
 ) -> None:
     model = ModelInfo(name="m", title="M", path="/models/m", format=form, size_bytes=1)
-    for has_head, expected_kinds in ((False, plain), (True, headed)):
+    for has_head, expected_kinds in ((False, plain_kind), (True, head_kind)):
         monkeypatch.setattr(draft_choice, "has_draft_head", lambda *_, has_head=has_head: has_head)
         assert own_draft_of(cast("Services", PlayedServices()), model, engine) == expected_kinds

@@ -114,7 +114,7 @@ def test_what_an_engine_takes_does_not_fit_where_it_does_not_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "quantization", "expected"),
+    ("name", "quantization", "expected_form"),
     [
         ("qwen3:8b", "Q4_K_M", ("gguf", "Q4_K_M")),
         ("Qwen3 8B exl2 5.0bpw", "5.0BPW", ("exl2", "5.0bpw")),
@@ -124,5 +124,5 @@ def test_what_an_engine_takes_does_not_fit_where_it_does_not_run() -> None:
         ("nvidia/Some-NVFP4", "NVFP4", ("nvfp4", "NVFP4")),
     ],
 )
-def test_the_form_a_name_speaks_of(name: str, quantization: str, expected: tuple[str, str]) -> None:
-    assert format_and_quantization(name, quantization) == expected
+def test_the_form_a_name_speaks_of(name: str, quantization: str, expected_form: tuple[str, str]) -> None:
+    assert format_and_quantization(name, quantization) == expected_form

@@ -92,7 +92,7 @@ async def test_a_benchmark_measures_and_is_kept(parts: Services, engine: PlayedE
     supervisor = cast("Any", parts.supervisor)
     (load,) = supervisor.load_requests
     assert (load.source.name, load.options.slots) == ("guide (benchmark)", 4), "what runs is left alone"
-    assert supervisor.unloaded == [("guide (benchmark)", False)]
+    assert supervisor.unloads == [("guide (benchmark)", False)]
 
 
 async def test_more_requests_at_once_end_with_the_first_that_write_no_more(
@@ -232,7 +232,7 @@ async def test_an_engine_that_does_not_answer_ends_it_with_its_words(
     benchmarks = Benchmarks(parts, PlayedComputer().read)
     end = await run_to_end(benchmarks, StartBenchmark(model="guide", settings=SHORT))
     assert end.code == code
-    assert cast("Any", parts.supervisor).unloaded
+    assert cast("Any", parts.supervisor).unloads
 
 
 async def test_a_model_that_makes_many_tokens_of_the_prompts_gets_a_context_they_fit_in(
@@ -302,7 +302,7 @@ async def test_only_one_runs_and_it_can_be_stopped(parts: Services, engine: Play
     async with asyncio.timeout(PATIENCE_S):
         while engine.in_flight:  # noqa: ASYNC110 -- as above
             await asyncio.sleep(0.01)
-    assert cast("Any", parts.supervisor).unloaded, "nothing of it is left"
+    assert cast("Any", parts.supervisor).unloads, "nothing of it is left"
 
 
 async def test_own_prompts_come_with_the_request(parts: Services, engine: PlayedEngine) -> None:

@@ -104,9 +104,9 @@ async def test_a_context_that_the_model_was_not_trained_for_is_not_advised(
     parts: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guide, *_ = parts.library.list_models()
-    trained = msgspec.structs.replace(guide, trained_context=CLAUDE.context // 2)
-    monkeypatch.setattr(parts.library, "list_models", lambda: [trained])
-    monkeypatch.setattr(parts.library, "find_model", lambda _name: trained)
+    model = msgspec.structs.replace(guide, trained_context=CLAUDE.context // 2)
+    monkeypatch.setattr(parts.library, "list_models", lambda: [model])
+    monkeypatch.setattr(parts.library, "find_model", lambda _name: model)
     (result,) = await preflight_tools(parts, "guide", "claude-code")
     assert result.largest_context == CLAUDE.context // 2
     assert f"{CLAUDE.context // 2:,} are what the model was trained for" in result.sentence

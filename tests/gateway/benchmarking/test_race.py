@@ -34,12 +34,17 @@ class PairCatalogue(StandInCatalogue):
     """Two engines that read the model are installed, and one is not."""
 
     def __init__(self) -> None:
-        self.installed = {OLD, NEW}
+        self.installed_engines = {OLD, NEW}
 
     def list_engines(self) -> list[EngineInfo]:
         return [
             EngineInfo(
-                id=name, name=name, licence="MIT", homepage="", formats=["gguf"], installed=name in self.installed
+                id=name,
+                name=name,
+                licence="MIT",
+                homepage="",
+                formats=["gguf"],
+                installed=name in self.installed_engines,
             )
             for name in (OLD, NEW, MISSING)
         ]
@@ -208,7 +213,7 @@ async def test_a_newer_version_that_is_slower_is_told(parts: Services, monkeypat
 
 async def test_only_what_is_named_is_installed(parts: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     catalogue = cast("Any", parts.catalogue)
-    catalogue.installed = {OLD}
+    catalogue.installed_engines = {OLD}
     with pytest.raises(BadRequest, match="Only llama"):
         await run_race(parts, StartRace(model="guide"))
     with pytest.raises(BadRequest, match="cannot be installed"):
@@ -218,7 +223,7 @@ async def test_only_what_is_named_is_installed(parts: Services, monkeypatch: pyt
 
     async def install(engine: str) -> None:
         installs.append(engine)
-        catalogue.installed.add(engine)
+        catalogue.installed_engines.add(engine)
 
     plan = await plan_race(parts, "guide")
     missing_parts = [part for part in plan.candidates if not part.is_installed]

@@ -67,7 +67,7 @@ async def run_tuning(services: Services, visits: PlayedVisits, request: StartTun
 def fixed_scope(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the same to choose from on every computer."""
 
-    async def find_scope(_tuning: object, _model: object, _own: object, request: StartTune) -> CandidateScope:
+    async def find_scope(_tuner: object, _model: object, _own: object, request: StartTune) -> CandidateScope:
         return CandidateScope(
             takes=frozenset({"threads", "batch_tokens", "flash_attention"}),
             engine="llama.cpp",
@@ -150,8 +150,8 @@ async def test_what_looked_faster_and_was_not_in_the_end_is_named() -> None:
     async def visit(_settings: ModelSettings) -> list[BenchmarkSample]:
         return make_samples(0.1, 0.1, 0.1)
 
-    kept = await search.decide(visit, lambda _stage, _share: None)
-    result = search.make_result("guide", "llama.cpp", kept, {})
+    candidates = await search.decide(visit, lambda _stage, _share: None)
+    result = search.make_result("guide", "llama.cpp", candidates, {})
     assert not result.is_change
     assert result.sentence.endswith("was not when compared in turns: batch 128.")
     assert result.entries[0].problem == "Not confirmed: 1.00 (1.00 to 1.00) when compared in turns."
@@ -233,9 +233,9 @@ async def test_settings_with_which_the_engine_fails_are_out_of_it(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("divergence", "kept"), [(0.001, "q4_0"), (0.5, None)])
+@pytest.mark.parametrize(("divergence", "expected_type"), [(0.001, "q4_0"), (0.5, None)])
 async def test_a_smaller_cache_is_kept_only_within_the_loss_that_is_allowed(
-    parts: Services, monkeypatch: pytest.MonkeyPatch, divergence: float, kept: str | None
+    parts: Services, monkeypatch: pytest.MonkeyPatch, divergence: float, expected_type: str | None
 ) -> None:
     async def compare_caches(*_: object) -> LossResult:
         return LossResult(positions=48, kl_divergence=divergence, same_likeliest=1, perplexity_before=10, perplexity=10)
@@ -245,7 +245,7 @@ async def test_a_smaller_cache_is_kept_only_within_the_loss_that_is_allowed(
     play_visits(monkeypatch, visits)
     end = await run_tuning(parts, visits, StartTune(model="guide", duration_s=600, most_loss=0.01))
     assert end.result is not None
-    assert end.result.settings.kv_type == kept
+    assert end.result.settings.kv_type == expected_type
     assert next(entry for entry in end.result.entries if entry.name == "KV cache q4_0").loss == divergence
     without = await run_tuning(parts, visits, StartTune(model="guide", duration_s=600))
     assert without.result is not None
@@ -284,9 +284,9 @@ async def test_what_the_engine_has_no_option_for_is_named_in_the_result(
 
 async def test_where_nothing_can_be_tried_it_says_why(parts: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     play_scope(monkeypatch, takes=frozenset())
-    with pytest.raises(BadRequest, match="no other setting to try") as caught:
+    with pytest.raises(BadRequest, match="no other setting to try") as refusal:
         await SelfTuning(parts, PlayedComputer().read).start(StartTune(model="guide"))
-    assert "Flash attention: MLX-LM has no option for it." in caught.value.body.hint
+    assert "Flash attention: MLX-LM has no option for it." in refusal.value.body.hint
 
 
 async def test_it_can_be_stopped_and_only_one_runs(parts: Services, monkeypatch: pytest.MonkeyPatch) -> None:

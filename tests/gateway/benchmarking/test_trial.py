@@ -237,13 +237,13 @@ async def test_a_trial_can_be_stopped_and_only_one_runs(trials: Trials, upstream
     inspector = inspector_of(body_of("q"))
     await trials.start(StartTrial(model="guide", engine=NEW), inspector)
     async with asyncio.timeout(PATIENCE_S):
-        await upstream.arrived.wait()
+        await upstream.arrival.wait()
     with pytest.raises(Conflict, match="goes on"):
         await trials.start(StartTrial(model="guide", engine=NEW), inspector)
     await trials.stop()
     assert trials.job.last is not None
     assert (trials.job.last.code, trials.job.last.result) == ("cancelled", None)
-    assert cast("Any", parts.supervisor).unloaded == [("guide (benchmark)", False)]
+    assert cast("Any", parts.supervisor).unloads == [("guide (benchmark)", False)]
 
 
 async def test_the_engine_is_switched_and_undone(trials: Trials, pair: ScriptedPair, parts: Services) -> None:

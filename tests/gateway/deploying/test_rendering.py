@@ -80,8 +80,8 @@ def find_compose_problems(document: Any) -> list[str]:  # noqa: ANN401 -- parsed
     services, volumes = document["services"], document.get("volumes", {})
     problems = []
     for name, service in services.items():
-        named = [entry.partition(":")[0] for entry in service.get("volumes", ())]
-        problems += [f"{name}: volume {volume}" for volume in named if not volume.startswith(("/", ".", *volumes))]
+        sources = [entry.partition(":")[0] for entry in service.get("volumes", ())]
+        problems += [f"{name}: volume {volume}" for volume in sources if not volume.startswith(("/", ".", *volumes))]
         problems += [f"{name}: depends on {other}" for other in service.get("depends_on", {}) if other not in services]
     words = yaml.safe_dump(document).replace("$$", "")
     return [*problems, *(f"interpolated: {word}" for word in STRAY_DOLLAR.findall(words))]
@@ -110,14 +110,14 @@ def test_compose_s_own_program_reads_the_file(engine: str, cards: int, tmp_path:
     text = render_texts(engine=engine, target="compose", cards=cards, replicas=2)["compose.yaml"]
     (tmp_path / "compose.yaml").write_text(text, encoding="utf-8")
     (tmp_path / "secrets.env").write_text("FLEET_API_KEY=sk-fleet\nVLLM_API_KEY=sk-vllm\n", encoding="utf-8")
-    done = subprocess.run([COMPOSE, "config"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert not done.returncode, done.stderr
-    assert "level=" not in done.stderr
-    written, understood = yaml.safe_load(text)["services"], yaml.safe_load(done.stdout)["services"]
-    assert written.keys() == understood.keys()
-    for name, service in understood.items():
+    result = subprocess.run([COMPOSE, "config"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert not result.returncode, result.stderr
+    assert "level=" not in result.stderr
+    services, compose_services = yaml.safe_load(text)["services"], yaml.safe_load(result.stdout)["services"]
+    assert services.keys() == compose_services.keys()
+    for name, service in compose_services.items():
         assert service["environment"].items() >= {"FLEET_API_KEY": "sk-fleet", "VLLM_API_KEY": "sk-vllm"}.items()
-        assert service["command"] == written[name]["command"], "every word reaches the container as it stands"
+        assert service["command"] == services[name]["command"], "every word reaches the container as it stands"
 
 
 def test_replicas_share_no_card_and_the_router_names_each() -> None:

@@ -90,8 +90,8 @@ async def test_an_answer_is_mended_and_counted(gateway: Gateway) -> None:
 async def test_mistakes_are_refused_in_anthropics_shape(
     gateway: Gateway, body: object, status: int, kind: str, words: str
 ) -> None:
-    answered, document = await post(gateway, body)
-    assert (answered, document["type"], document["error"]["type"]) == (status, "error", kind)
+    reply_status, document = await post(gateway, body)
+    assert (reply_status, document["type"], document["error"]["type"]) == (status, "error", kind)
     assert words in document["error"]["message"]
     assert document["request_id"].startswith("req_")
 
@@ -144,10 +144,10 @@ async def test_anthropics_client_raises_what_the_engine_died_of(gateway: Gateway
 async def test_a_client_that_goes_away_stops_the_engine(gateway: Gateway, pieces: tuple[bytes, ...]) -> None:
     gateway.upstream.play = streams(*pieces, hangs=True)
     question = asyncio.create_task(post(gateway, {**ASKED, "stream": True}))
-    await gateway.upstream.arrived.wait()
+    await gateway.upstream.arrival.wait()
     question.cancel()
     async with asyncio.timeout(PATIENCE_S):
-        await gateway.upstream.dropped.wait()
+        await gateway.upstream.disconnect.wait()
     await until(lambda: gateway.supervisor.in_flight == 0)
 
 

@@ -85,14 +85,14 @@ async def test_errors_have_googles_shape(gateway: Gateway) -> None:
         ({**HELLO, "cachedContent": "x"}, 400, "INVALID_ARGUMENT"),
         ([], 400, "INVALID_ARGUMENT"),
     ):
-        answered, body = await post(gateway, "/v1beta/models/guide:generateContent", document)
+        reply_status, body = await post(gateway, "/v1beta/models/guide:generateContent", document)
         error = json.loads(body)["error"]
-        assert (answered, error["code"], error["status"]) == (status, status, word)
+        assert (reply_status, error["code"], error["status"]) == (status, status, word)
         assert error["message"]
-    answered, body = await post(gateway, "/v1beta/models/gpt-9:generateContent", HELLO)
-    assert (answered, json.loads(body)["error"]["status"]) == (404, "NOT_FOUND")
-    answered, body = await post(gateway, "/v1beta/models/guide:paint", HELLO)
-    assert (answered, json.loads(body)["error"]["code"]) == (405, 405)
+    reply_status, body = await post(gateway, "/v1beta/models/gpt-9:generateContent", HELLO)
+    assert (reply_status, json.loads(body)["error"]["status"]) == (404, "NOT_FOUND")
+    reply_status, body = await post(gateway, "/v1beta/models/guide:paint", HELLO)
+    assert (reply_status, json.loads(body)["error"]["code"]) == (405, 405)
 
 
 async def test_a_prompt_that_does_not_fit_is_told_in_googles_words(gateway: Gateway) -> None:

@@ -229,8 +229,8 @@ async def test_what_a_program_may_not_use_is_refused(
     gateway: Gateway, api: Api, tool: dict[str, Any], status: int, code: str
 ) -> None:
     await add(api, "fake", fake_server())
-    answered, error = await call(gateway, "POST", "", {**ASKED, "tools": [{"type": "mcp", **tool}]})
-    assert (answered, error["error"]["code"]) == (status, code)
+    reply_status, error = await call(gateway, "POST", "", {**ASKED, "tools": [{"type": "mcp", **tool}]})
+    assert (reply_status, error["error"]["code"]) == (status, code)
     assert error["error"]["message"]
     assert not gateway.upstream.bodies
     twice = await call(gateway, "POST", "", {**ASKED, "tools": [FAKE, FAKE]})
@@ -498,8 +498,8 @@ async def test_a_search_for_nothing_comes_to_nothing(gateway: Gateway, api: Api,
 async def test_a_search_that_cannot_be_done_is_refused(
     gateway: Gateway, tool: dict[str, Any], status: int, code: str
 ) -> None:
-    answered, error = await call(gateway, "POST", "", {**ASKED, "tools": [{**SEARCH, **tool}]})
-    assert (answered, error["error"]["code"]) == (status, code)
+    reply_status, error = await call(gateway, "POST", "", {**ASKED, "tools": [{**SEARCH, **tool}]})
+    assert (reply_status, error["error"]["code"]) == (status, code)
     assert not gateway.upstream.bodies
 
 

@@ -84,8 +84,8 @@ async def test_what_is_missing_is_said_in_openais_shape(gateway: Gateway, path: 
 async def test_refusals_are_in_openais_shape(
     gateway: Gateway, path: str, body: dict[str, Any], status: int, code: str
 ) -> None:
-    answered, document = await post(gateway, path, **body)
-    assert (answered, document["error"]["code"]) == (status, code)
+    reply_status, document = await post(gateway, path, **body)
+    assert (reply_status, document["error"]["code"]) == (status, code)
     assert {"message", "type", "param", "code"} <= set(document["error"])
 
 

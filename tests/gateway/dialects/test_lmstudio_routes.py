@@ -183,8 +183,8 @@ async def test_the_time_to_keep_a_model_is_passed_on(gateway: Gateway) -> None:
 async def test_mistakes_at_v0_have_openais_shape(
     gateway: Gateway, path: str, document: object, status: int, code: str
 ) -> None:
-    answered, reply = await post(gateway, f"/api/v0/{path}", document)
-    assert answered == status
+    reply_status, reply = await post(gateway, f"/api/v0/{path}", document)
+    assert reply_status == status
     assert set(reply["error"]) == {"message", "type", "param", "code"}
     assert reply["error"]["code"] == code
     assert gateway.upstream.bodies == []
@@ -227,8 +227,8 @@ async def test_what_a_model_cannot_is_said_in_words(gateway: Gateway) -> None:
 async def test_mistakes_at_v1_have_lm_studios_shape(
     gateway: Gateway, path: str, document: object, status: int, kind: str
 ) -> None:
-    answered, reply = await post(gateway, f"/api/v1/{path}", document)
-    assert (answered, reply["error"]["type"]) == (status, kind), reply
+    reply_status, reply = await post(gateway, f"/api/v1/{path}", document)
+    assert (reply_status, reply["error"]["type"]) == (status, kind), reply
     assert set(reply["error"]) <= {"type", "message", "code", "param"}
     assert reply["error"]["message"]
     assert gateway.upstream.bodies == []
@@ -277,7 +277,7 @@ async def test_a_model_is_loaded_as_asked_and_unloaded(gateway: Gateway) -> None
     options = exact.options
     assert (options.context, options.flash_attention, options.max_batch_tokens) == (1024, True, 256)
     assert await post(gateway, "/api/v1/models/unload", {"instance_id": "guide"}) == (200, {"instance_id": "guide"})
-    assert gateway.supervisor.unloaded == [("guide", False)]
+    assert gateway.supervisor.unloads == [("guide", False)]
 
 
 async def test_a_pinned_model_stays_and_how_it_goes_is_said(gateway: Gateway) -> None:
@@ -285,7 +285,7 @@ async def test_a_pinned_model_stays_and_how_it_goes_is_said(gateway: Gateway) ->
     status, reply = await post(gateway, "/api/v1/models/unload", {"instance_id": "guide"})
     assert (status, reply["error"]["code"]) == (409, "model_pinned")
     assert "roundhouse unpin guide" in reply["error"]["message"]
-    assert gateway.supervisor.unloaded == []
+    assert gateway.supervisor.unloads == []
 
 
 async def test_a_stream_comes_to_the_whole_answer(gateway: Gateway) -> None:
@@ -389,10 +389,10 @@ async def test_an_engine_that_dies_is_told_of_in_each_form(gateway: Gateway) -> 
 async def test_a_client_that_leaves_stops_the_engine(gateway: Gateway, path: str, document: object) -> None:
     gateway.upstream.play = streams(event("Hel"), then=waits)
     request = asyncio.ensure_future(read_on(gateway, path, document))
-    await asyncio.wait_for(gateway.upstream.arrived.wait(), PATIENCE_S)
+    await asyncio.wait_for(gateway.upstream.arrival.wait(), PATIENCE_S)
     request.cancel()
     await asyncio.gather(request, return_exceptions=True)
-    await asyncio.wait_for(gateway.upstream.dropped.wait(), PATIENCE_S)
+    await asyncio.wait_for(gateway.upstream.disconnect.wait(), PATIENCE_S)
     assert gateway.supervisor.in_flight == 0
 
 
@@ -400,8 +400,8 @@ async def test_a_client_that_leaves_while_the_model_loads_is_not_waited_for(gate
     gateway.supervisor.may_load.clear()
     async with gateway.http.post(f"{gateway.url}/api/v1/chat", json={**CHAT, "stream": True}) as reply:
         await reply.content.readany()
-        assert gateway.supervisor.waiting == 1
-    await until(lambda: not gateway.supervisor.waiting)
+        assert gateway.supervisor.waiter_count == 1
+    await until(lambda: not gateway.supervisor.waiter_count)
 
 
 async def read_on(gateway: Gateway, path: str, document: object) -> None:

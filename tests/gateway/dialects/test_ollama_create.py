@@ -120,7 +120,7 @@ async def test_context_and_template_are_what_it_is_loaded_with(gateway: Gateway,
     load = gateway.supervisor.load_requests[-1]
     assert (load.source.name, load.options.context) == ("own", 32)
     assert "exchange(" in (load.options.chat_template or "")
-    assert "own" in gateway.supervisor.expired, "one that was loaded with other settings goes"
+    assert "own" in gateway.supervisor.expired_models, "one that was loaded with other settings goes"
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ async def test_context_and_template_are_what_it_is_loaded_with(gateway: Gateway,
 async def test_what_cannot_be_created_is_said_before_anything_is_kept(
     gateway: Gateway, library: Library, changes: dict[str, object], status: int, sentence: str
 ) -> None:
-    answered, (refusal,) = await post(gateway, "/api/create", {**FIRST, **changes})
-    assert (answered, list(refusal)) == (status, ["error"])
+    reply_status, (refusal,) = await post(gateway, "/api/create", {**FIRST, **changes})
+    assert (reply_status, list(refusal)) == (status, ["error"])
     assert sentence in refusal["error"]
     assert names(library) == ["guide", "base"]
 
@@ -294,6 +294,6 @@ async def test_a_made_model_is_unloaded_as_what_it_shares_and_can_be_made_by_the
         assert (reply.status, (await reply.json())["preset"]["base"]) == (200, "base")
     async with gateway.http.post(f"{own}/unload", json={"model": "mario"}, headers=headers) as reply:
         assert reply.status == 200
-    assert gateway.supervisor.unloaded == [("base", False)]
+    assert gateway.supervisor.unloads == [("base", False)]
     async with gateway.http.post(f"{own}/made", json={**body, "base": "gone"}, headers=headers) as reply:
         assert reply.status == 404

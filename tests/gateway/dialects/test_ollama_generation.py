@@ -140,11 +140,11 @@ async def test_a_client_that_leaves_stops_the_engines_work(
     path = "/api/chat" if "messages" in document else "/api/generate"
     question = asyncio.create_task(gateway.http.post(gateway.url + path, json=document))
     async with asyncio.timeout(PATIENCE_S):
-        await gateway.upstream.arrived.wait()
+        await gateway.upstream.arrival.wait()
         if has_begun and document["stream"] is True:
             (await question).close()
         question.cancel()
-        await gateway.upstream.dropped.wait()
+        await gateway.upstream.disconnect.wait()
     await asyncio.gather(question, return_exceptions=True)
     await until(lambda: gateway.supervisor.in_flight == 0)
     await counted(gateway, path.removeprefix("/api/"), "client_gone")
@@ -153,10 +153,10 @@ async def test_a_client_that_leaves_stops_the_engines_work(
 async def test_a_client_that_leaves_while_the_model_loads_waits_no_longer(gateway: Gateway) -> None:
     gateway.supervisor.may_load.clear()
     question = asyncio.create_task(gateway.http.post(f"{gateway.url}/api/chat", json=CHAT))
-    await until(lambda: gateway.supervisor.waiting == 1)
+    await until(lambda: gateway.supervisor.waiter_count == 1)
     question.cancel()
     await asyncio.gather(question, return_exceptions=True)
-    await until(lambda: gateway.supervisor.waiting == 0)
+    await until(lambda: gateway.supervisor.waiter_count == 0)
 
 
 @pytest.mark.parametrize("document", [CHAT, GENERATE], ids=["chat", "generate"])
@@ -233,7 +233,7 @@ async def test_an_error_of_the_engine_in_mid_stream_is_the_last_line(gateway: Ga
 
 
 @pytest.mark.parametrize(
-    ("status", "error", "answered", "sentence"),
+    ("status", "error", "expected_status", "sentence"),
     [
         (400, {"code": 400, "message": "bad grammar"}, 400, "bad grammar"),
         (
@@ -246,15 +246,15 @@ async def test_an_error_of_the_engine_in_mid_stream_is_the_last_line(gateway: Ga
     ],
 )
 async def test_a_refusal_of_the_engine_keeps_its_status(
-    gateway: Gateway, status: int, error: dict[str, object], answered: int, sentence: str
+    gateway: Gateway, status: int, error: dict[str, object], expected_status: int, sentence: str
 ) -> None:
     gateway.upstream.play = refuses(status, {"error": error})
     async with gateway.http.post(f"{gateway.url}/api/chat", json=CHAT) as reply:
-        assert reply.status == answered
+        assert reply.status == expected_status
         refusal = await reply.json()
     assert list(refusal) == ["error"]
     assert sentence in refusal["error"]
-    await counted(gateway, "chat", "refused" if answered == 400 else "engine_failed")
+    await counted(gateway, "chat", "refused" if expected_status == 400 else "engine_failed")
 
 
 async def test_an_engine_that_had_gone_is_asked_once_more(gateway: Gateway) -> None:
@@ -400,8 +400,8 @@ async def test_nothing_to_embed_loads_the_model(gateway: Gateway) -> None:
 async def test_embeddings_are_refused(
     gateway: Gateway, document: dict[str, object], status: int, sentence: str
 ) -> None:
-    answered, refusal = await whole(gateway, "/api/embed", document)
-    assert (answered, list(refusal)) == (status, ["error"])
+    reply_status, refusal = await whole(gateway, "/api/embed", document)
+    assert (reply_status, list(refusal)) == (status, ["error"])
     assert sentence in refusal["error"]
 
 

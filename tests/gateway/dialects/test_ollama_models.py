@@ -65,9 +65,9 @@ async def test_ps_says_what_is_loaded_and_until_when(gateway: Gateway) -> None:
     assert await answered(gateway, "GET", "/api/ps") == (200, {"models": []})
 
 
-@pytest.mark.parametrize("named", [{"model": "guide"}, {"name": "GUIDE:latest"}, {"model": "", "name": "guide"}])
-async def test_show_has_what_copilot_roo_continue_and_zed_look_into(gateway: Gateway, named: dict[str, str]) -> None:
-    status, shown_model = await answered(gateway, "POST", "/api/show", named)
+@pytest.mark.parametrize("body", [{"model": "guide"}, {"name": "GUIDE:latest"}, {"model": "", "name": "guide"}])
+async def test_show_has_what_copilot_roo_continue_and_zed_look_into(gateway: Gateway, body: dict[str, str]) -> None:
+    status, shown_model = await answered(gateway, "POST", "/api/show", body)
     assert status == 200
     assert "completion" in shown_model["capabilities"]
     architecture = shown_model["model_info"]["general.architecture"]
@@ -149,7 +149,7 @@ class Registered:
 
     def __init__(self, library: Any) -> None:  # noqa: ANN401 -- a stand-in
         self._library = library
-        self.forgotten: list[str] = []
+        self.forgotten_names: list[str] = []
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- whatever the library has
         return getattr(self._library, name)
@@ -157,7 +157,7 @@ class Registered:
     def forget_model(self, name: str) -> None:
         if name != "guide":
             raise Conflict(f"{name} is in a model folder and would be found again.", hint="Move it elsewhere.")
-        self.forgotten.append(name)
+        self.forgotten_names.append(name)
 
 
 async def test_deleting_forgets_a_registered_file_and_refuses_the_rest(
@@ -166,8 +166,8 @@ async def test_deleting_forgets_a_registered_file_and_refuses_the_rest(
     library = Registered(gateway.services.library)
     object.__setattr__(gateway.services, "library", cast("Any", library))
     assert (await answered(gateway, "DELETE", "/api/delete", {"name": "Guide:latest"}))[0] == 200
-    assert library.forgotten == ["guide"]
-    assert gateway.supervisor.expired == ["guide"]
+    assert library.forgotten_names == ["guide"]
+    assert gateway.supervisor.expired_models == ["guide"]
     status, refusal = await answered(gateway, "DELETE", "/api/delete", {"model": "org/embed:q8"})
     assert status == 409
     assert "is in a model folder" in refusal["error"]

@@ -404,12 +404,12 @@ async def test_words_the_engine_knows_stay_as_they_are(gateway: Gateway, fields:
     assert gateway.upstream.bodies == [body]
 
 
-@pytest.mark.parametrize(("stop", "left"), [("", []), (["", "end"], ["end"])])
-async def test_a_stop_without_text_stops_nothing(gateway: Gateway, stop: object, left: list[str]) -> None:
+@pytest.mark.parametrize(("stop", "expected_stop"), [("", []), (["", "end"], ["end"])])
+async def test_a_stop_without_text_stops_nothing(gateway: Gateway, stop: object, expected_stop: list[str]) -> None:
     body = {"model": "guide", "stop": stop, "messages": [{"role": "user", "content": "x"}]}
     async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=body) as reply:
         assert reply.status == 200
-    assert json.loads(gateway.upstream.bodies[0])["stop"] == left
+    assert json.loads(gateway.upstream.bodies[0])["stop"] == expected_stop
 
 
 async def test_an_engine_that_cannot_start_is_said_once_and_not_repeated_by_sdks(gateway: Gateway) -> None:

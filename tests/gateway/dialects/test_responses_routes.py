@@ -186,11 +186,11 @@ async def test_a_client_that_leaves_stops_the_engines_work(
     document = {**ASKED, "stream": streams_it}
     question = asyncio.create_task(gateway.http.post(f"{gateway.url}/v1/responses", json=document))
     async with asyncio.timeout(PATIENCE_S):
-        await gateway.upstream.arrived.wait()
+        await gateway.upstream.arrival.wait()
         if has_begun and streams_it:
             (await question).close()
         question.cancel()
-        await gateway.upstream.dropped.wait()
+        await gateway.upstream.disconnect.wait()
     await asyncio.gather(question, return_exceptions=True)
     await until(lambda: gateway.supervisor.in_flight == 0)
     await counted(gateway, "client_gone")
@@ -209,7 +209,7 @@ async def test_a_response_being_made_is_seen_and_cancelled_by_its_id(gateway: Ga
     assert (last["type"], last["response"]["status"]) == ("response.failed", "cancelled")
     assert "stopped in Roundhouse" in last["response"]["error"]["message"]
     async with asyncio.timeout(PATIENCE_S):
-        await gateway.upstream.dropped.wait()
+        await gateway.upstream.disconnect.wait()
     assert (await call(gateway, "GET", f"/{name}"))[1]["status"] == "cancelled"
     await counted(gateway, "stopped")
 
@@ -222,7 +222,7 @@ async def test_a_response_is_cancelled_while_its_model_loads(gateway: Gateway, m
     status, ended_response = await call(gateway, "POST", f"/{name}/cancel")
     assert (status, ended_response["status"], ended_response["output"]) == (200, "cancelled", [])
     assert (await call(gateway, "GET", f"/{name}"))[1]["status"] == "cancelled"
-    await until(lambda: gateway.supervisor.waiting == 0)
+    await until(lambda: gateway.supervisor.waiter_count == 0)
     *_, last = [item async for item in stream]
     assert (last["type"], last["response"]["status"]) == ("response.failed", "cancelled")
 

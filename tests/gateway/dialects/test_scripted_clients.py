@@ -119,7 +119,7 @@ class TestOpenAI:
         stream = await api.chat.completions.create(model="guide", messages=says("slow"), stream=True)
         await anext(aiter(stream))
         await stream.close()
-        await asyncio.wait_for(script.left.wait(), PATIENCE_S)
+        await asyncio.wait_for(script.disconnect.wait(), PATIENCE_S)
 
 
 class TestAnthropic:
@@ -189,7 +189,7 @@ class TestAnthropic:
     ) -> None:
         async with api.messages.stream(model="guide", max_tokens=99, messages=says("slow")) as stream:
             await anext(aiter(stream.text_stream))
-        await asyncio.wait_for(script.left.wait(), PATIENCE_S)
+        await asyncio.wait_for(script.disconnect.wait(), PATIENCE_S)
 
 
 class TestOllama:
@@ -260,4 +260,4 @@ class TestOllama:
         stream: Any = await api.chat(model="guide", messages=says("slow"), stream=True)
         await anext(stream)
         await stream.aclose()
-        await asyncio.wait_for(script.left.wait(), PATIENCE_S)
+        await asyncio.wait_for(script.disconnect.wait(), PATIENCE_S)

@@ -43,7 +43,7 @@ async def test_litellm(programs: Path, gateway: Gateway, script: Script, provide
         assert ERROR in is_broken["message"], str(is_broken)
         assert is_broken["text"] in {"", TEXT[0]}
         assert hang["error"] == "Timeout", str(hang)
-    await asyncio.wait_for(script.left.wait(), PATIENCE_S)
+    await asyncio.wait_for(script.disconnect.wait(), PATIENCE_S)
 
 
 @pytest.mark.parametrize("model", ["guide-openai", "guide:latest"])

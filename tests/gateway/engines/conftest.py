@@ -49,14 +49,14 @@ async def store(
     TinyLlama().write(paths.models / "model.gguf")
     TinyLlama().write(paths.models / "second.gguf")
     settings = SettingsStore(paths.settings_file, {"ROUNDHOUSE_ENGINE_DRAIN_SECONDS": "0"})
-    played = await played_services(paths, {}, limits, Upstream())
+    base_services = await played_services(paths, {}, limits, Upstream())
     adapter = Versioned()
     shelf = VersionStore(paths.data / "engines", lambda engine: is_preinstalled({"fake": adapter}, engine))
     catalogue = EngineCatalogue({"fake": adapter}, shelf)
     folders = SupervisorFolders(records=paths.engine_records, logs=paths.logs, scratch=paths.state)
-    supervisor = Supervisor(catalogue.versioned, folders, policy_from(settings), played.events.publish)
+    supervisor = Supervisor(catalogue.versioned, folders, policy_from(settings), base_services.events.publish)
     services = dataclasses.replace(
-        played,
+        base_services,
         settings=settings,
         adapters=catalogue.versioned,
         supervisor=supervisor,

@@ -28,7 +28,7 @@ PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def added(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+def engine_environ(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     """Return the environment of programs whose `engines` has one engine more."""
     top = tmp_path_factory.mktemp("added")
     engines = top / "engines"
@@ -46,17 +46,19 @@ def added(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
 
 
 @pytest.fixture(scope="module")
-def gateway(added: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealGateway]:
+def gateway(engine_environ: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealGateway]:
     home = tmp_path_factory.mktemp("home")
-    with running(home, 0, argv=module_command("app.gateway"), extra=added, patience_s=PATIENCE_S) as running_gateway:
+    with running(
+        home, 0, argv=module_command("app.gateway"), extra=engine_environ, patience_s=PATIENCE_S
+    ) as running_gateway:
         yield running_gateway
 
 
-def output_of(added: Mapping[str, str], gateway: RealGateway, module: str, *arguments: str) -> tuple[int, str]:
+def output_of(engine_environ: Mapping[str, str], gateway: RealGateway, module: str, *arguments: str) -> tuple[int, str]:
     home = str(gateway.paths.config.parent)
     process = subprocess.run(
         module_command(module, *arguments),
-        env=child_environment({**added, "ROUNDHOUSE_HOME": home}),
+        env=child_environment({**engine_environ, "ROUNDHOUSE_HOME": home}),
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
@@ -78,8 +80,8 @@ def test_lists_have_it(gateway: RealGateway) -> None:
     assert stock.versions[0].is_current
 
 
-def test_the_command_line_lists_it(gateway: RealGateway, added: Mapping[str, str]) -> None:
-    code, text = output_of(added, gateway, "app.cli", "engines", "--json")
+def test_the_command_line_lists_it(gateway: RealGateway, engine_environ: Mapping[str, str]) -> None:
+    code, text = output_of(engine_environ, gateway, "app.cli", "engines", "--json")
     assert code == 0
     assert "Made-up" in [engine["name"] for engine in json.loads(text)["engines"]]
 
@@ -114,6 +116,6 @@ def test_a_model_loads_on_it_answers_and_its_metrics_are_told(gateway: RealGatew
     assert float(waiting_line.split()[-1]) == 7
 
 
-def test_the_tables_of_the_docs_would_have_it(gateway: RealGateway, added: Mapping[str, str]) -> None:
-    code, stale = output_of(added, gateway, "tests.engine_docs")
+def test_the_tables_of_the_docs_would_have_it(gateway: RealGateway, engine_environ: Mapping[str, str]) -> None:
+    code, stale = output_of(engine_environ, gateway, "tests.engine_docs")
     assert (code, {Path(page).name for page in stale.split()}) == (1, {"advisor.md", "engines.md", "options.md"})

@@ -149,14 +149,14 @@ def test_what_was_tried_over_several_computers_is_said_of_those_that_can(here: d
 
 
 @pytest.mark.parametrize(
-    ("platform", "isa", "named"),
+    ("platform", "isa", "expected_count"),
     [("linux", ["avx2", "amx_int8"], 1), ("linux", ["avx2"], 0), ("win32", ["amx_int8"], 0)],
 )
 def test_a_build_that_makes_more_of_the_processor_is_named(
-    tmp_path: Path, platform: str, isa: list[str], named: int
+    tmp_path: Path, platform: str, isa: list[str], expected_count: int
 ) -> None:
     host = InstallHost(platform=platform, architecture="x86_64", glibc="2.36", isa=isa)
-    assert advice_for(VersionStore(tmp_path), host).count("AMX") == named
+    assert advice_for(VersionStore(tmp_path), host).count("AMX") == expected_count
 
 
 def test_such_a_build_is_not_named_where_it_is_or_failed(tmp_path: Path) -> None:

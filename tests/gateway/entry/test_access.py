@@ -254,7 +254,7 @@ async def test_status_says_who_can_reach_it_and_what_it_asks(gateway: Gateway) -
 
 
 @pytest.mark.parametrize(
-    ("host", "port", "expected"),
+    ("host", "port", "expected_urls"),
     [
         ("127.0.0.1", 1, []),
         ("localhost", 1, []),
@@ -263,8 +263,8 @@ async def test_status_says_who_can_reach_it_and_what_it_asks(gateway: Gateway) -
         ("fd00::4", 80, ["http://[fd00::4]:80"]),
     ],
 )
-def test_where_others_reach_it(host: str, port: int, expected: list[str]) -> None:
-    assert reachable_at(host, port) == expected
+def test_where_others_reach_it(host: str, port: int, expected_urls: list[str]) -> None:
+    assert reachable_at(host, port) == expected_urls
 
 
 def test_every_network_is_told_of() -> None:

@@ -185,13 +185,11 @@ async def test_huge_body(gateway: Gateway) -> None:
             assert reply.status == 413
 
 
-@pytest.mark.parametrize(
-    "nested", [b"[" * 200_000, b'{"a":' * 100_000, b'{"model":"guide","messages":' + b"[" * 100_000]
-)
-async def test_deeply_nested_json(gateway: Gateway, nested: bytes) -> None:
+@pytest.mark.parametrize("body", [b"[" * 200_000, b'{"a":' * 100_000, b'{"model":"guide","messages":' + b"[" * 100_000])
+async def test_deeply_nested_json(gateway: Gateway, body: bytes) -> None:
     for path in ("/v1/chat/completions", "/v1/messages", "/api/chat", f"{PREFIX}/load"):
         headers = {"Authorization": "Bearer token"}
-        async with gateway.http.post(gateway.url + path, data=nested, headers=headers) as reply:
+        async with gateway.http.post(gateway.url + path, data=body, headers=headers) as reply:
             assert reply.status in {400, 413}, path  # too deep, or too many to look at
     assert gateway.upstream.bodies == []
 

@@ -304,7 +304,7 @@ async def test_so_many_at_once_and_no_more(gateway: Gateway) -> None:
     key = make_key(gateway.services, KeyLimits(concurrent_requests=1))
     first = asyncio.create_task(chat(gateway, key))
     async with asyncio.timeout(PATIENCE_S):
-        await gateway.upstream.arrived.wait()
+        await gateway.upstream.arrival.wait()
     status, text = await chat(gateway, key)
     assert (status, "1 requests answered at once" in text) == (429, True)
     first.cancel()

@@ -35,7 +35,7 @@ class Flood:
     """An engine that writes as fast as it can, and never ends."""
 
     def __init__(self) -> None:
-        self.sent = 0
+        self.sent_bytes = 0
 
     async def play(self, request: web.Request) -> web.StreamResponse:
         """Write."""
@@ -43,14 +43,14 @@ class Flood:
         await response.prepare(request)
         while True:
             await response.write(LONG)
-            self.sent += len(LONG)
+            self.sent_bytes += len(LONG)
 
     async def held_up(self) -> None:
         """Wait until nothing more is taken of it."""
         async with asyncio.timeout(PATIENCE_S):
             before = -1
-            while self.sent == 0 or self.sent != before:
-                before = self.sent
+            while self.sent_bytes == 0 or self.sent_bytes != before:
+                before = self.sent_bytes
                 await asyncio.sleep(HELD_UP_S)
 
 
@@ -79,7 +79,7 @@ async def test_a_client_that_reads_nothing_holds_little_here(
         assert stream._protocol.writing_paused
         assert 0 < transport.get_write_buffer_size() <= MIB
 
-        before, read = flood.sent, 0
-        while flood.sent < before + 4 * MIB:
+        before, read = flood.sent_bytes, 0
+        while flood.sent_bytes < before + 4 * MIB:
             read += len(await loop.sock_recv(client, MIB))
         assert read > MIB, "it goes on as soon as the client reads"

@@ -23,7 +23,7 @@ def tool(of: dict[str, object]) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    "held",
+    "constraint",
     [
         MORE_THAN_MAY_BE,
         {"type": "array", "items": {}, "minItems": 3, "maxItems": 2.0},
@@ -33,18 +33,18 @@ def tool(of: dict[str, object]) -> dict[str, object]:
         {"type": "string", "pattern": "*a"},
     ],
 )
-def test_what_cannot_be_is_refused(held: dict[str, object]) -> None:
+def test_what_cannot_be_is_refused(constraint: dict[str, object]) -> None:
     for fields in (
-        {"response_format": {"type": "json_schema", "json_schema": {"schema": schema(held)}}},
-        {"json_schema": schema(held)},
-        {"tools": [tool(held)]},
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": schema(constraint)}}},
+        {"json_schema": schema(constraint)},
+        {"tools": [tool(constraint)]},
     ):
         with pytest.raises(BadRequest, match="No answer can be constrained to this"):
             refuse_constraints(json.dumps(fields).encode())
 
 
 @pytest.mark.parametrize(
-    "held",
+    "constraint",
     [
         {"type": "string", "minLength": 2, "maxLength": 5, "pattern": "^a{1,2}$"},
         {"type": "string", "minLength": 2, "pattern": "a{2,}"},
@@ -52,8 +52,8 @@ def test_what_cannot_be_is_refused(held: dict[str, object]) -> None:
         {"type": "object", "properties": {"minLength": {"type": "integer"}, "maxLength": {"type": "integer"}}},
     ],
 )
-def test_what_can_be_passes(held: dict[str, object]) -> None:
-    refuse_constraints(json.dumps({"json_schema": schema(held)}).encode())
+def test_what_can_be_passes(constraint: dict[str, object]) -> None:
+    refuse_constraints(json.dumps({"json_schema": schema(constraint)}).encode())
 
 
 def test_grammars_repeat_no_more_than_they_may() -> None:

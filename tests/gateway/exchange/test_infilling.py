@@ -15,12 +15,12 @@ LONG = "x" * 1600
 
 
 class Speller:
-    """llama-server, as far as middles are concerned. `evaluated` is how many tokens it says nothing is."""
+    """llama-server, as far as middles are concerned. `evaluated_tokens` is how many tokens it says nothing is."""
 
     def __init__(
-        self, *, evaluated: int = 4, names: dict[str, int] = NAMES, nothing: str = "<s><pre><suf><mid>"
+        self, *, evaluated_tokens: int = 4, names: dict[str, int] = NAMES, nothing: str = "<s><pre><suf><mid>"
     ) -> None:
-        self.evaluated, self.names, self.nothing = evaluated, names, nothing
+        self.evaluated_tokens, self.names, self.nothing = evaluated_tokens, names, nothing
         self.requests: list[tuple[str, dict[str, Any]]] = []
 
     async def play(self, request: web.Request) -> web.StreamResponse:
@@ -28,7 +28,7 @@ class Speller:
         self.requests.append((request.path, body))
         if request.path == "/tokenize":
             return web.json_response({"tokens": self.tokens(body)})
-        nothing = {"prompt": self.nothing, "tokens_evaluated": self.evaluated}
+        nothing = {"prompt": self.nothing, "tokens_evaluated": self.evaluated_tokens}
         return web.json_response({"content": "x", "stop": True, **nothing})
 
     def tokens(self, body: dict[str, Any]) -> list[int]:
@@ -124,7 +124,7 @@ async def test_completions_and_generate_are_written_out_too(gateway: Gateway) ->
 async def test_what_cannot_be_written_out_is_refused_with_counts(
     gateway: Gateway, around: dict[str, Any], counts: str
 ) -> None:
-    engine = plays(gateway, Speller(evaluated=5))
+    engine = plays(gateway, Speller(evaluated_tokens=5))
     status, answer = await post(gateway, **around)
     assert (status, answer["error"]["code"]) == (400, "context_length_exceeded")
     assert counts in answer["error"]["message"]
@@ -134,7 +134,7 @@ async def test_what_cannot_be_written_out_is_refused_with_counts(
 
 
 async def test_what_is_too_little_for_three_marks_is_none(gateway: Gateway) -> None:
-    plays(gateway, Speller(evaluated=2, nothing="<pre><mid>"))
+    plays(gateway, Speller(evaluated_tokens=2, nothing="<pre><mid>"))
     status, answer = await post(gateway, input_prefix=LONG, input_suffix="")
     assert (status, answer["error"]["code"]) == (400, "context_length_exceeded")
 

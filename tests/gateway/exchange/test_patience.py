@@ -101,9 +101,9 @@ async def test_a_client_that_leaves_while_it_is_kept_waiting_waits_no_more(gatew
     gateway.supervisor.may_load.clear()
     async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=ASKED) as reply:
         await reply.content.readany()
-        assert gateway.supervisor.waiting == 1
+        assert gateway.supervisor.waiter_count == 1
     async with asyncio.timeout(PATIENCE_S):
-        while gateway.supervisor.waiting:  # noqa: ASYNC110 -- nobody announces it
+        while gateway.supervisor.waiter_count:  # noqa: ASYNC110 -- nobody announces it
             await asyncio.sleep(0.01)
 
 

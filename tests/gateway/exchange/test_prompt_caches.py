@@ -80,12 +80,12 @@ async def test_a_message_in_line_goes_without_it_once_another_key_was_served_fir
     await sent_with(gateway, keys[0])
     gateway.supervisor.may_load.clear()
     others = asyncio.create_task(sent_with(gateway, keys[1]))
-    await until(lambda: gateway.supervisor.waiting == 1)
+    await until(lambda: gateway.supervisor.waiter_count == 1)
     monkeypatch.setattr(client_stream, "QUIET_S", quiet_s)
     body = {"model": "guide", "messages": HI, "stream": streams_answer, "max_tokens": 9}
     pieces: list[bytes] = []
     message = asyncio.create_task(post_message(gateway, keys[0], body, pieces))
-    await until(lambda: gateway.supervisor.waiting == 2)
+    await until(lambda: gateway.supervisor.waiter_count == 2)
     is_begun = streams_answer and not quiet_s
     if is_begun:
         await until(lambda: pieces)

@@ -210,7 +210,7 @@ async def test_a_client_that_leaves_ends_the_work(near: Gateway, listener: Liste
     question = asyncio.ensure_future(near.http.post(near.url + TRANSCRIPTIONS, data=form))
     await until(lambda: bool(listener.forms()))
     question.cancel()
-    await asyncio.wait_for(listener.far.dropped.wait(), PATIENCE_S)
+    await asyncio.wait_for(listener.far.disconnect.wait(), PATIENCE_S)
 
 
 async def test_what_nobody_can_do_is_refused_with_what_would(near: Gateway, far: Far) -> None:

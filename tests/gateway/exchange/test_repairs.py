@@ -146,10 +146,10 @@ def _documents(data: bytes, *, is_lines: bool) -> list[Any]:
     return [json.loads(line.removeprefix("data: ")) for line in lines]
 
 
-Reading = tuple[str, list[tuple[str, dict[str, object]]]]
+TextAndCalls = tuple[str, list[tuple[str, dict[str, object]]]]
 
 
-def _of_openai(documents: list[Any]) -> Reading:
+def _of_openai(documents: list[Any]) -> TextAndCalls:
     messages = [
         choice.get("delta") or choice.get("message") or {} for each in documents for choice in each.get("choices", ())
     ]
@@ -160,7 +160,7 @@ def _of_openai(documents: list[Any]) -> Reading:
     return text, [(name, json.loads(arguments))] if name else []
 
 
-def _of_anthropic(documents: list[Any]) -> Reading:
+def _of_anthropic(documents: list[Any]) -> TextAndCalls:
     blocks = [block for each in documents for block in each.get("content", ())]
     blocks += [each["content_block"] for each in documents if "content_block" in each]
     deltas = [each["delta"] for each in documents if each.get("type") == "content_block_delta"]
@@ -172,14 +172,14 @@ def _of_anthropic(documents: list[Any]) -> Reading:
     return "".join([*texts, *(delta.get("text", "") for delta in deltas)]), calls
 
 
-def _of_ollama(documents: list[Any]) -> Reading:
+def _of_ollama(documents: list[Any]) -> TextAndCalls:
     messages = [each.get("message") or {} for each in documents]
     functions = [entry["function"] for message in messages for entry in message.get("tool_calls") or ()]
     text = "".join(message.get("content") or "" for message in messages)
     return text, [(function["name"], function["arguments"]) for function in functions]
 
 
-def _of_responses(documents: list[Any]) -> Reading:
+def _of_responses(documents: list[Any]) -> TextAndCalls:
     last = documents[-1].get("response", documents[-1])
     items = last.get("output") or ()
     calls = [(item["name"], json.loads(item["arguments"])) for item in items if item["type"] == "function_call"]
@@ -187,7 +187,7 @@ def _of_responses(documents: list[Any]) -> Reading:
     return "".join(texts), calls
 
 
-def _of_google(documents: list[Any]) -> Reading:
+def _of_google(documents: list[Any]) -> TextAndCalls:
     parts = [part for each in documents for part in each.get("candidates", [{}])[0].get("content", {}).get("parts", ())]
     calls = [(part["functionCall"]["name"], part["functionCall"]["args"]) for part in parts if "functionCall" in part]
     return "".join(part.get("text", "") for part in parts if not part.get("thought")), calls
@@ -270,7 +270,7 @@ async def test_what_is_no_json_is_told_in_words(gateway: Gateway) -> None:
 
 @pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
-    ("written", "made"),
+    ("arguments", "expected_arguments"),
     [
         ("{'city': 'Paris',}", {"city": "Paris"}),
         ('{"city": "Paris", "days": "3"}', {"city": "Paris", "days": 3}),
@@ -278,10 +278,10 @@ async def test_what_is_no_json_is_told_in_words(gateway: Gateway) -> None:
     ],
 )
 async def test_what_is_meant_without_doubt_is_put_right_at_once(
-    gateway: Gateway, written: str, made: dict[str, object]
+    gateway: Gateway, arguments: str, expected_arguments: dict[str, object]
 ) -> None:
-    engine = Scripted(gateway, [call(written), "tool_calls"])
-    assert (await ask(gateway, "openai", stream=True)).calls == [("get_weather", made)]
+    engine = Scripted(gateway, [call(arguments), "tool_calls"])
+    assert (await ask(gateway, "openai", stream=True)).calls == [("get_weather", expected_arguments)]
     assert len(engine.requests) == 1
 
 

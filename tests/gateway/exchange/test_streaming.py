@@ -217,16 +217,16 @@ async def test_comments_are_no_sign_that_the_engine_is_at_work(
 
     monkeypatch.setattr(StuckChecks, "watch_answer", watch)
     gateway.upstream.play = streams(event("a"), *[b": keepalive\n\n"] * 40, then=waits)
-    answered, since = b"", 0.0
+    body, since = b"", 0.0
     async with asyncio.timeout(PATIENCE_S):
         async for chunk in streamed(gateway):
-            answered += chunk
+            body += chunk
             since = since or time.perf_counter()
-            if chunk.endswith(b": keepalive\n\n") and answered.count(b": keepalive") == 40:
-                (observed,) = checks[0].list_silent("guide", since)
-                observed.break_off(EngineFailed("Nothing more comes.", code="engine_broke_off"))
-    assert answered.startswith(event("a"))
-    assert b'"engine_broke_off"' in answered
+            if chunk.endswith(b": keepalive\n\n") and body.count(b": keepalive") == 40:
+                (observation,) = checks[0].list_silent("guide", since)
+                observation.break_off(EngineFailed("Nothing more comes.", code="engine_broke_off"))
+    assert body.startswith(event("a"))
+    assert b'"engine_broke_off"' in body
 
 
 async def test_an_error_event_of_the_engine_is_passed_on_alone(gateway: Gateway) -> None:
@@ -267,7 +267,7 @@ async def test_the_client_leaving_a_stream_stops_the_engine(gateway: Gateway) ->
         await reply.content.readany()
         assert gateway.supervisor.in_flight == 1
         reply.close()
-    await asyncio.wait_for(gateway.upstream.dropped.wait(), PATIENCE_S)
+    await asyncio.wait_for(gateway.upstream.disconnect.wait(), PATIENCE_S)
     await metric(gateway, 'roundhouse_requests_total{route="chat",model="guide",outcome="client_gone"} 1')
     assert gateway.supervisor.in_flight == 0
 
@@ -279,17 +279,17 @@ async def test_the_client_leaving_before_the_first_byte_stops_the_engine(gateway
 
     gateway.upstream.play = prefill
     question = asyncio.create_task(gateway.chat(stream=True))
-    await asyncio.wait_for(gateway.upstream.arrived.wait(), PATIENCE_S)
+    await asyncio.wait_for(gateway.upstream.arrival.wait(), PATIENCE_S)
     question.cancel()
-    await asyncio.wait_for(gateway.upstream.dropped.wait(), PATIENCE_S)
+    await asyncio.wait_for(gateway.upstream.disconnect.wait(), PATIENCE_S)
 
 
 async def test_the_client_leaving_while_the_model_loads_never_reaches_the_engine(gateway: Gateway) -> None:
     gateway.supervisor.may_load.clear()
     question = asyncio.create_task(gateway.chat())
-    await until(lambda: gateway.supervisor.waiting == 1)
+    await until(lambda: gateway.supervisor.waiter_count == 1)
     question.cancel()
-    await until(lambda: gateway.supervisor.waiting == 0)
+    await until(lambda: gateway.supervisor.waiter_count == 0)
     gateway.supervisor.may_load.set()
     await metric(gateway, 'roundhouse_requests_total{route="chat",model="guide",outcome="client_gone"} 1')
     assert gateway.upstream.bodies == []

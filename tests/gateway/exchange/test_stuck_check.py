@@ -51,12 +51,12 @@ def chat_body(word: str) -> dict[str, object]:
 
 async def cancel_one(gateway: Gateway, word: str = "hang") -> None:
     """Have a client leave that the engine keeps waiting."""
-    gateway.upstream.arrived.clear()
-    gateway.upstream.dropped.clear()
+    gateway.upstream.arrival.clear()
+    gateway.upstream.disconnect.clear()
     question = asyncio.create_task(gateway.chat(**chat_body(word)))
-    await asyncio.wait_for(gateway.upstream.arrived.wait(), PATIENCE_S)
+    await asyncio.wait_for(gateway.upstream.arrival.wait(), PATIENCE_S)
     question.cancel()
-    await asyncio.wait_for(gateway.upstream.dropped.wait(), PATIENCE_S)
+    await asyncio.wait_for(gateway.upstream.disconnect.wait(), PATIENCE_S)
     await until(lambda: gateway.supervisor.probes > 0)
 
 
@@ -64,7 +64,7 @@ async def probed(gateway: Gateway) -> list[str]:
     """Have the probe end, and return which engines were reported."""
     gateway.supervisor.may_tell.set()
     await until(lambda: gateway.supervisor.probe_answers == gateway.supervisor.probes)
-    return list(gateway.supervisor.stuck)
+    return list(gateway.supervisor.stuck_urls)
 
 
 @pytest.mark.usefixtures("engine")
@@ -93,7 +93,7 @@ async def test_an_engine_that_cannot_be_asked_is_not_reported(gateway: Gateway) 
 @pytest.mark.usefixtures("engine")
 async def test_a_request_stopped_by_hand_begins_a_check(gateway: Gateway) -> None:
     question = asyncio.create_task(gateway.chat(**chat_body("hang")))
-    await asyncio.wait_for(gateway.upstream.arrived.wait(), PATIENCE_S)
+    await asyncio.wait_for(gateway.upstream.arrival.wait(), PATIENCE_S)
     headers = {"Authorization": f"Bearer {gateway.services.identity.token}"}
     async with gateway.http.get(f"{gateway.url}/roundhouse/v1/requests", headers=headers) as reply:
         (request,) = await reply.json()
@@ -111,7 +111,7 @@ async def test_an_engine_whose_other_answer_goes_on_is_not_reported(
         if looks > 1:
             await cancel_one(gateway)
             assert await probed(gateway) == [gateway.upstream.url]
-            gateway.supervisor.stuck.clear()
+            gateway.supervisor.stuck_urls.clear()
             gateway.supervisor.may_tell.clear()
         probes = gateway.supervisor.probes
         await cancel_one(gateway)
@@ -131,7 +131,7 @@ async def test_an_engine_that_answers_a_later_request_is_not_reported(gateway: G
 @pytest.mark.usefixtures("engine")
 async def test_a_stream_that_waits_for_its_first_byte_is_no_sign_of_life(gateway: Gateway) -> None:
     waiting_question = asyncio.create_task(gateway.chat(**chat_body("hang")))
-    await asyncio.wait_for(gateway.upstream.arrived.wait(), PATIENCE_S)
+    await asyncio.wait_for(gateway.upstream.arrival.wait(), PATIENCE_S)
     await cancel_one(gateway)
     assert await probed(gateway) == [gateway.upstream.url]
     waiting_question.cancel()
@@ -177,5 +177,5 @@ async def test_an_attached_endpoint_is_not_asked(near: Gateway, far: Far) -> Non
         await asyncio.wait_for(arrival.wait(), PATIENCE_S)
         looks = far.looks
         reply.close()
-    await asyncio.wait_for(far.dropped.wait(), PATIENCE_S)
+    await asyncio.wait_for(far.disconnect.wait(), PATIENCE_S)
     assert far.looks == looks

@@ -457,17 +457,18 @@ ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools
 @pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("engine", [Engine(*DESCRIPTOR.features), Engine()], ids=["native", "raw"])
 @pytest.mark.parametrize(
-    ("choice", "offered"), [(ALLOWED, [NOW]), ({"type": "auto"}, [TOOL, NOW]), ({"type": "required"}, [TOOL, NOW])]
+    ("choice", "expected_tools"),
+    [(ALLOWED, [NOW]), ({"type": "auto"}, [TOOL, NOW]), ({"type": "required"}, [TOOL, NOW])],
 )
 async def test_allowed_tools_are_the_only_ones_offered(
-    gateway: Gateway, choice: dict[str, object], offered: list[object]
+    gateway: Gateway, choice: dict[str, object], expected_tools: list[object]
 ) -> None:
     gateway.upstream.play = writes('<tool_call>{"name": "now", "arguments": {}}</tool_call>')
     body = {"model": "guide", **CHAT, "tools": [TOOL, NOW], "tool_choice": choice, "stream": True}
     async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=body) as reply:
         assert (reply.status, "[DONE]" in await reply.text()) == (200, True)
     names = [tool["function"]["name"] for tool in seen(gateway)["tools"]]
-    assert names == [tool["function"]["name"] for tool in cast("Any", offered)]
+    assert names == [tool["function"]["name"] for tool in cast("Any", expected_tools)]
     async with gateway.http.post(f"{gateway.url}/api/v0/chat/completions", json=body) as reply:
         assert reply.status == 200
     assert [tool["function"]["name"] for tool in seen(gateway)["tools"]] == names

@@ -36,7 +36,7 @@ class PlayedSlots:
     folder: Path = Path()
     slots: list[int] = field(default_factory=lambda: [0, 0])
     log: list[str] = field(default_factory=list)
-    restored: list[bytes] = field(default_factory=list)
+    restored_states: list[bytes] = field(default_factory=list)
     at_restore: Callable[[], object] | None = None
     """Called when it is to read a state; returns what it answers with, None as usual."""
     counts_wrong: bool = False
@@ -72,7 +72,7 @@ class PlayedSlots:
         if request.query["action"] == "save":
             file.write_bytes(b"state of %d tokens" % self.slots[slot])
             return web.json_response({"n_saved": self.slots[slot] + self.counts_wrong, "n_written": 1})
-        self.restored.append(file.read_bytes())
+        self.restored_states.append(file.read_bytes())
         outcome = self.at_restore() if self.at_restore is not None else None
         if isinstance(outcome, asyncio.Event):
             await outcome.wait()
@@ -180,7 +180,7 @@ async def test_the_next_run_has_the_prompt_before_it_is_asked(bench: Bench) -> N
     await keep_once(bench)
     assert await bench.count_kept() == 1
     await bench.ask_model(LONG + "What follows?")
-    assert bench.engine.restored == [b"state of 4001 tokens"]
+    assert bench.engine.restored_states == [b"state of 4001 tokens"]
     assert bench.engine.log == ["/slots", "/slots/0?action=restore", "/v1/chat/completions"]
     assert not bench.plain_files()
 
@@ -189,7 +189,7 @@ async def test_what_a_run_has_is_not_loaded_again(bench: Bench) -> None:
     await keep_once(bench)
     for _ in range(3):
         await bench.ask_model()
-    assert len(bench.engine.restored) == 1
+    assert len(bench.engine.restored_states) == 1
 
 
 async def test_it_says_what_is_kept_and_what_it_saves(bench: Bench) -> None:
@@ -234,7 +234,7 @@ async def test_a_keyring_that_asks_a_person_holds_no_request_up(bench: Bench, mo
     try:
         async with asyncio.timeout(PATIENCE_S):
             await bench.ask_model()
-        assert bench.engine.restored == []
+        assert bench.engine.restored_states == []
     finally:
         is_unlocked.set()
 
@@ -244,7 +244,7 @@ async def test_a_prompt_that_the_engine_does_not_take_is_removed_and_read(bench:
     await keep_once(bench)
     bench.engine.at_restore = lambda: outcome
     await bench.ask_model()
-    assert bench.engine.restored
+    assert bench.engine.restored_states
     assert await bench.count_kept() == 0
     assert not bench.plain_files()
 
@@ -256,7 +256,7 @@ async def test_a_damaged_file_never_gets_to_the_engine(bench: Bench, damage: byt
     (file,) = bench.gateway.services.paths.warm_prompts.glob("*.prompt")
     file.write_bytes(file.read_bytes()[:-1] if damage is None else damage)
     await bench.ask_model()
-    assert not bench.engine.restored
+    assert not bench.engine.restored_states
     assert not bench.engine.is_asked_for("restore")
     assert await bench.count_kept() == 0
     assert not bench.plain_files()
@@ -275,7 +275,7 @@ async def test_a_prompt_is_for_the_very_same_model_and_options(bench: Bench, cha
         assert bench.launch is not None
         bench.gateway.supervisor.state_launch = _with_context(bench.launch, 4096)
     await bench.ask_model()
-    assert not bench.engine.restored
+    assert not bench.engine.restored_states
 
 
 def _with_context(launch: SlotStateLaunch, context: int) -> SlotStateLaunch:
@@ -295,7 +295,7 @@ async def test_a_client_that_leaves_while_it_is_loaded_leaves_nothing_unsealed(b
     never = asyncio.Event()
     bench.engine.at_restore = lambda: never
     question = asyncio.create_task(bench.ask_model())
-    await until(lambda: bool(bench.engine.restored))
+    await until(lambda: bool(bench.engine.restored_states))
     question.cancel()
     with pytest.raises(asyncio.CancelledError):
         await question
@@ -307,7 +307,7 @@ async def test_no_room_for_what_is_unsealed_has_it_read(bench: Bench, monkeypatc
     await keep_once(bench)
     monkeypatch.setattr("app.gateway.kept_prompts.plain_state.SPARE_BYTES", 1 << 60)
     await bench.ask_model()
-    assert not bench.engine.restored
+    assert not bench.engine.restored_states
     assert await bench.count_kept() == 1
 
 
@@ -361,15 +361,15 @@ class TestKeys:
     async def test_another_key_does_not_get_it(self, bench: Bench, keys: tuple[str, str]) -> None:
         await keep_once(bench, keys[0])
         await bench.ask_model(key=keys[1])
-        assert not bench.engine.restored
+        assert not bench.engine.restored_states
         bench.start_run()
         await bench.ask_model(key=keys[0])
-        assert not bench.engine.restored, "another key uses this run of the engine"
+        assert not bench.engine.restored_states, "another key uses this run of the engine"
 
     async def test_the_same_key_gets_it(self, bench: Bench, keys: tuple[str, str]) -> None:
         await keep_once(bench, keys[0])
         await bench.ask_model(key=keys[0])
-        assert len(bench.engine.restored) == 1
+        assert len(bench.engine.restored_states) == 1
         assert (await bench.read_kept())["prompts"][0]["key"] == "mine"
 
     async def test_a_run_that_two_keys_use_is_not_kept(self, bench: Bench, keys: tuple[str, str]) -> None:
@@ -393,7 +393,7 @@ class TestKeys:
         assert not list(bench.gateway.services.paths.warm_prompts.glob("*.prompt"))
         again = bench.gateway.services.keys.make_key(NewKey(name="mine")).key
         await bench.ask_model(key=again)
-        assert not bench.engine.restored
+        assert not bench.engine.restored_states
 
     async def test_what_a_revoked_key_left_in_an_engine_is_not_kept(self, bench: Bench, keys: tuple[str, str]) -> None:
         await bench.ask_model(key=keys[0])
@@ -418,7 +418,7 @@ async def test_the_windows_chats_are_apart_from_programs(bench: Bench) -> None:
     url = f"{bench.gateway.url}/v1/chat/completions"
     async with http.post(url, json={"model": "guide", "messages": messages}) as reply:
         assert reply.status == 200
-    assert not bench.engine.restored
+    assert not bench.engine.restored_states
     async with http.delete(f"{base}/{chat}", headers=OWN) as reply:
         assert reply.status == 204
     prompts_folder = bench.gateway.services.paths.warm_prompts

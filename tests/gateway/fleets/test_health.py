@@ -44,7 +44,7 @@ class PlayedSupervisor:
 
     def __init__(self) -> None:
         self.is_computing: bool | None = True
-        self.ended: list[str] = []
+        self.ended_seats: list[str] = []
 
     def list_statuses(self) -> list[EngineStatus]:
         return [EngineStatus(model="team#1", engine="llama.cpp", state=EngineState.READY)]
@@ -53,7 +53,7 @@ class PlayedSupervisor:
         return self.is_computing
 
     async def end_broken(self, seat: str) -> None:
-        self.ended.append(seat)
+        self.ended_seats.append(seat)
 
 
 class Clock:
@@ -121,17 +121,17 @@ async def test_one_that_has_lost_the_model_is_not_asked_for_a_token(replica: Pla
     assert not replica.keys
 
 
-@pytest.mark.parametrize(("is_computing", "ended"), [(True, []), (None, []), (False, ["team#1"])])
+@pytest.mark.parametrize(("is_computing", "expected_seats"), [(True, []), (None, []), (False, ["team#1"])])
 async def test_an_engine_here_that_answers_nothing_ends_only_if_it_computes_nothing(
     replica: PlayedReplica,
     is_computing: bool | None,  # noqa: FBT001 -- what is played
-    ended: list[str],
+    expected_seats: list[str],
 ) -> None:
     supervisor = PlayedSupervisor()
     supervisor.is_computing = is_computing
     watch = watch_with(supervisor, Clock())
     own = ReplicaRecord(name="1", url="http://127.0.0.1:1", weights="big")
     await watch.look_at(FLEET, own, KEY)
-    assert supervisor.ended == ended
-    assert bool(watch.problem_of("team", own)) == bool(ended)
+    assert supervisor.ended_seats == expected_seats
+    assert bool(watch.problem_of("team", own)) == bool(expected_seats)
     assert not replica.keys

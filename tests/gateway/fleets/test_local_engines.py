@@ -34,13 +34,13 @@ async def services(paths: Paths, limits: Limits) -> AsyncIterator[Services]:
         TinyLlama().write(paths.models / f"{name}.gguf")
     settings = SettingsStore(paths.settings_file)
     adapters = {"fake": FakeAdapter(BEHAVIOURS), "smg": ADAPTERS["smg"]}
-    played = await played_services(paths, {}, limits, Upstream())
+    base_services = await played_services(paths, {}, limits, Upstream())
     folders = SupervisorFolders(records=paths.engine_records, logs=paths.logs, scratch=paths.state)
     local_services = dataclasses.replace(
-        played,
+        base_services,
         settings=settings,
         adapters=adapters,
-        supervisor=Supervisor(adapters, folders, policy_from(settings), played.events.publish),
+        supervisor=Supervisor(adapters, folders, policy_from(settings), base_services.events.publish),
         library=Library(lambda: model_folders(paths, settings), paths.data / "models.json", paths.data / "none.gguf"),
         catalogue=EngineCatalogue(adapters, VersionStore(paths.data / "engines")),
     )

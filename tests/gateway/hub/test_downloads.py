@@ -117,8 +117,8 @@ async def test_what_cannot_be_pulled_is_refused(
 ) -> None:
     hub.add("org/pickles", {"pytorch_model.bin": b"x", "config.json": b"{}"})
     hub.add("org/empty", {"README.md": b"#"})
-    answered, refusal = await call_admin(gateway, "POST", "/downloads", body)
-    assert (answered, refusal["code"]) == (status, code)
+    reply_status, refusal = await call_admin(gateway, "POST", "/downloads", body)
+    assert (reply_status, refusal["code"]) == (status, code)
     assert (await call_admin(gateway, "GET", "/downloads"))[1] == []
 
 
@@ -131,19 +131,19 @@ ABSENT: list[tuple[str, bool, str]] = [
 
 
 @pytest.mark.slow(cases=2)
-@pytest.mark.parametrize(("typed", "is_frank", "sentence"), ABSENT)
+@pytest.mark.parametrize(("model", "is_frank", "sentence"), ABSENT)
 async def test_what_is_not_on_the_hub_is_named_in_every_dialect(
-    gateway: Gateway, hub: FakeHub, typed: str, *, is_frank: bool, sentence: str
+    gateway: Gateway, hub: FakeHub, model: str, *, is_frank: bool, sentence: str
 ) -> None:
     hub.is_frank = is_frank
-    status, refusal = await call_admin(gateway, "POST", "/downloads", {"model": typed})
+    status, refusal = await call_admin(gateway, "POST", "/downloads", {"model": model})
     assert status == 404
     assert f"{refusal['sentence']} {refusal['hint']}".startswith(sentence)
     pull = f"{gateway.url}/api/pull"
-    async with gateway.http.post(pull, json={"model": typed, "stream": False}) as reply:
+    async with gateway.http.post(pull, json={"model": model, "stream": False}) as reply:
         assert reply.status == 404
         assert (await reply.json())["error"].startswith(sentence)
-    async with gateway.http.post(pull, json={"model": typed}) as reply:
+    async with gateway.http.post(pull, json={"model": model}) as reply:
         assert json.loads((await reply.read()).splitlines()[-1])["error"].startswith(sentence)
 
 
@@ -381,7 +381,7 @@ SEEING = "org/Seeing-GGUF"
 
 
 @pytest.fixture
-def seeing(hub: FakeHub) -> FakeHub:
+def vision_hub(hub: FakeHub) -> FakeHub:
     model = TinyLlama(name="Seeing")
     hub.add(
         SEEING,
@@ -397,7 +397,7 @@ def seeing(hub: FakeHub) -> FakeHub:
 
 
 @pytest.mark.slow
-async def test_a_projector_comes_along_and_the_rest_is_offered(gateway: Gateway, seeing: FakeHub) -> None:
+async def test_a_projector_comes_along_and_the_rest_is_offered(gateway: Gateway, vision_hub: FakeHub) -> None:
     _, download = await call_admin(gateway, "POST", "/downloads", {"model": SEEING})
     assert download["files"] == ["Seeing-Q4_K_M.gguf", "mmproj-Seeing-F16.gguf"]
     assert "which lets it see" in download["reason"]
@@ -416,16 +416,16 @@ async def test_a_projector_comes_along_and_the_rest_is_offered(gateway: Gateway,
     assert "style-lora-f16.gguf" in body["hint"]
 
 
-async def test_what_could_go_with_a_model_is_shown_before(gateway: Gateway, seeing: FakeHub) -> None:
+async def test_what_could_go_with_a_model_is_shown_before(gateway: Gateway, vision_hub: FakeHub) -> None:
     _, listing = await call_admin(gateway, "GET", f"/hub/model?name={SEEING}")
     assert [entry["path"] for entry in listing["companions"]] == ["Seeing-draft-Q8_0.gguf", "style-lora-f16.gguf"]
     assert [entry["projector"] for entry in listing["variants"]] == ["mmproj-Seeing-F16.gguf"]
 
 
 async def test_the_sampling_of_the_model_it_was_made_of_is_asked_for(
-    gateway: Gateway, seeing: FakeHub, paths: Paths
+    gateway: Gateway, vision_hub: FakeHub, paths: Paths
 ) -> None:
-    seeing.add("org/Seeing", {"generation_config.json": b'{"temperature": 0.6, "top_k": 20}'})
+    vision_hub.add("org/Seeing", {"generation_config.json": b'{"temperature": 0.6, "top_k": 20}'})
     _, download = await call_admin(gateway, "POST", "/downloads", {"model": SEEING})
     await over(gateway, download["id"])
     library = Library(lambda: [paths.hub_cache], paths.data / "models.json", paths.data / "none.gguf")
@@ -433,7 +433,9 @@ async def test_the_sampling_of_the_model_it_was_made_of_is_asked_for(
     assert (recommendation.sampling, recommendation.source) == (ModelSampling(temperature=0.6, top_k=20), "org/Seeing")
 
 
-async def test_a_model_comes_without_the_sampling_nobody_tells(gateway: Gateway, seeing: FakeHub, paths: Paths) -> None:
+async def test_a_model_comes_without_the_sampling_nobody_tells(
+    gateway: Gateway, vision_hub: FakeHub, paths: Paths
+) -> None:
     _, download = await call_admin(gateway, "POST", "/downloads", {"model": SEEING})
     assert (await over(gateway, download["id"]))["state"] == "done"
     library = Library(lambda: [paths.hub_cache], paths.data / "models.json", paths.data / "none.gguf")

@@ -289,7 +289,7 @@ class Signer:
         return base64.b64encode(self._private.sign(content))
 
 
-def catalogue(issued: str) -> bytes:
+def catalogue(date: str) -> bytes:
     entry = {
         "title": "Newest 1B",
         "family": "Newest",
@@ -297,7 +297,7 @@ def catalogue(issued: str) -> bytes:
         "base": "org/Newest-1B",
         "repositories": {"gguf": ["org/Newest-1B-GGUF"]},
     }
-    return json.dumps({"version": 2, "issued": issued, "models": [entry]}).encode()
+    return json.dumps({"version": 2, "issued": date, "models": [entry]}).encode()
 
 
 async def publish(gateway: Gateway, hub: FakeHub, content: bytes, signature: bytes, key: str) -> tuple[int, Any]:

@@ -38,7 +38,7 @@ def picks_on(description: object) -> list[HubPick]:
 
 @pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
-    ("machine", "expected"),
+    ("machine", "expected_names"),
     [
         ("MacBook Pro M4 Pro 48 GB", {"Qwen3.8 27B"}),
         ("Mac Studio M4 Max 128 GB", {"Qwen3.8 27B", "Qwen3.8 Flash Next 125B-A6B"}),
@@ -48,10 +48,10 @@ def picks_on(description: object) -> list[HubPick]:
         ("DGX Spark", {"Qwen3.8 27B", "Qwen3.8 Flash Next 125B-A6B"}),
     ],
 )
-def test_the_best_is_what_people_who_measure_run_there(machine: str, expected: set[str]) -> None:
+def test_the_best_is_what_people_who_measure_run_there(machine: str, expected_names: set[str]) -> None:
     best = picks(machine)[0]
     assert best.is_best
-    assert best.name in expected
+    assert best.name in expected_names
 
 
 def _writes(pick: HubPick) -> float:
@@ -136,7 +136,7 @@ def test_a_sentence_says_why_not_the_next_better() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("machine", "named"),
+    ("machine", "expected_names"),
     [
         ({"os": "macos", "cpu": "Apple M4", "ram_gb": 16}, {"Qwen3.5 4B", "Qwen3.5 9B", "Gemma 4 12B"}),
         (
@@ -145,11 +145,11 @@ def test_a_sentence_says_why_not_the_next_better() -> None:
         ),
     ],
 )
-def test_few_bits_and_a_full_memory_are_not_recommended(machine: dict[str, object], named: set[str]) -> None:
+def test_few_bits_and_a_full_memory_are_not_recommended(machine: dict[str, object], expected_names: set[str]) -> None:
     described_machine = machine_from(msgspec.json.encode(machine))
     ground = FitContext(described_machine, [], ObservedSpeeds(calibrations=[]), engines_on(described_machine))
     first, *others = pick_models(shipped_entries(), HubUse.CHAT, ground, 10)
-    assert first.name in named
+    assert first.name in expected_names
     for pick in (first, *(other for other in others if other.is_recommended)):
         assert "IQ2_XXS" not in pick.card.quantization
         assert (pick.card.memory_bytes or 0) < 16 * 1024**3 - 5e9

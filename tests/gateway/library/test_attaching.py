@@ -24,7 +24,7 @@ OWN = "http://127.0.0.1:11434"
 
 
 @pytest.mark.parametrize(
-    ("url", "kept"),
+    ("url", "expected_url"),
     [
         ("http://box:8000", "http://box:8000"),
         (" https://models.example.org/v1/ ", "https://models.example.org/v1"),
@@ -32,8 +32,8 @@ OWN = "http://127.0.0.1:11434"
         ("http://127.0.0.1:11435", "http://127.0.0.1:11435"),
     ],
 )
-def test_an_address_is_taken_without_its_last_slash(url: str, kept: str) -> None:
-    assert check_url(url, own=OWN) == kept
+def test_an_address_is_taken_without_its_last_slash(url: str, expected_url: str) -> None:
+    assert check_url(url, own=OWN) == expected_url
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_hub_with_thousands_of_models_is_asked_for_some() -> None:
 
 
 async def test_no_name_leads_a_request_to_a_machines_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def lookup(*_args: object, **_named: object) -> list[dict[str, object]]:
+    async def lookup(*_args: object, **_options: object) -> list[dict[str, object]]:
         return [{"host": "127.0.0.1"}, {"host": "169.254.169.254"}]
 
     resolver = Resolver()
@@ -108,15 +108,15 @@ async def test_no_name_leads_a_request_to_a_machines_secrets(monkeypatch: pytest
 
 
 @pytest.fixture
-async def secured(tmp_path: Path) -> AsyncIterator[tuple[str, Path]]:
+async def tls_endpoint(tmp_path: Path) -> AsyncIterator[tuple[str, Path]]:
     """An endpoint with a certificate of its own making, and that certificate."""
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    made = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    options = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
     names = ["-addext", "subjectAltName=DNS:localhost"]
     program = shutil.which("openssl")
     if program is None:
         pytest.skip("openssl makes the certificate, and it is not here")
-    arguments = [program, "req", *made, *names, "-keyout", str(key), "-out", str(certificate)]
+    arguments = [program, "req", *options, *names, "-keyout", str(key), "-out", str(certificate)]
     subprocess.run(arguments, check=True, capture_output=True)  # noqa: ASYNC221 -- nothing else runs yet
 
     async def models(_request: web.Request) -> web.Response:
@@ -134,9 +134,9 @@ async def secured(tmp_path: Path) -> AsyncIterator[tuple[str, Path]]:
 
 
 async def test_a_certificate_nobody_vouches_for_is_not_taken(
-    secured: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+    tls_endpoint: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url, certificate = secured
+    url, certificate = tls_endpoint
     endpoint = EngineEndpoint(base_url=url, key="", served_name="big")
     failure = await check_endpoint(endpoint, "/models")
     assert failure is not None

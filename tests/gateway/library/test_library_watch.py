@@ -35,9 +35,9 @@ async def watching(library: Library, events: EventHub) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def expect_change(listening: Subscription) -> None:
+async def expect_change(subscription: Subscription) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        assert isinstance(await anext(aiter(listening)), ModelsChanged)
+        assert isinstance(await anext(aiter(subscription)), ModelsChanged)
 
 
 async def looks(library: Library, count: int) -> None:

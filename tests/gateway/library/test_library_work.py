@@ -48,10 +48,10 @@ class Engines:
     """What is loaded."""
 
     def __init__(self) -> None:
-        self.loaded: list[EngineStatus] = []
+        self.statuses: list[EngineStatus] = []
 
     def list_statuses(self) -> list[EngineStatus]:
-        return self.loaded
+        return self.statuses
 
 
 @pytest.fixture
@@ -260,7 +260,7 @@ class TrashHere(Trash):
 
 
 @pytest.fixture
-def binned(work: FileJobs, services: Any, tmp_path: Path) -> FileJobs:  # noqa: ANN401 -- as above
+def trash_work(work: FileJobs, services: Any, tmp_path: Path) -> FileJobs:  # noqa: ANN401 -- as above
     """With two models in one folder, and their disk to look at."""
     work.trash = TrashHere(tmp_path / "trash", platform="linux")
     services.paths = SimpleNamespace(models=tmp_path / "models", hub_cache=tmp_path / "hub")
@@ -277,56 +277,56 @@ async def trashed(work: FileJobs) -> TrashContents | None:
 
 @LINUX
 async def test_models_in_the_trash_are_told_and_deleted_for_good(
-    binned: FileJobs,
+    trash_work: FileJobs,
     services: Any,  # noqa: ANN401 -- as above
     tmp_path: Path,
 ) -> None:
-    assert await trashed(binned) is None
+    assert await trashed(trash_work) is None
     size = (tmp_path / "models" / "a.gguf").stat().st_size
-    removals = [await binned.remove(name, for_good=False) for name in ("a", "b")]
+    removals = [await trash_work.remove(name, for_good=False) for name in ("a", "b")]
     (tmp_path / "trash" / "files" / "letter").write_text("not a model")
-    trashed_file = await trashed(binned)
+    trashed_file = await trashed(trash_work)
     assert trashed_file is not None
     assert (trashed_file.files, trashed_file.size_bytes) == (2, 2 * size)
     before = services.events.revision
-    first_job = await binned.empty_trash([trashed_file.digest])
+    first_job = await trash_work.empty_trash([trashed_file.digest])
     assert (first_job.kind, first_job.total_bytes) == (JobKind.EMPTY, 2 * size)
-    job = await ended(binned)
+    job = await ended(trash_work)
     assert (job.deleted_files, job.reclaimed_bytes, job.done_bytes, job.error) == (2, 2 * size, 2 * size, None)
     assert services.events.revision > before
     assert [file.name for file in (tmp_path / "trash" / "files").iterdir()] == ["letter"]
-    assert await trashed(binned) is None
+    assert await trashed(trash_work) is None
     with pytest.raises(NotFound, match="no longer in the trash"):
-        await binned.undo(removals[0].id)
+        await trash_work.undo(removals[0].id)
     assert list((tmp_path / "models").iterdir()) == []
 
 
 @LINUX
-async def test_only_what_was_named_is_deleted(binned: FileJobs, tmp_path: Path) -> None:
-    removal = await binned.remove("a", for_good=False)
-    trashed_file = await trashed(binned)
+async def test_only_what_was_named_is_deleted(trash_work: FileJobs, tmp_path: Path) -> None:
+    removal = await trash_work.remove("a", for_good=False)
+    trashed_file = await trashed(trash_work)
     assert trashed_file is not None
-    await binned.remove("b", for_good=False)
+    await trash_work.remove("b", for_good=False)
     for digests in ([trashed_file.digest], [], ["nonsense"]):
         with pytest.raises(Conflict) as error:
-            await binned.empty_trash(digests)
+            await trash_work.empty_trash(digests)
         assert error.value.code == "trash_changed"
-    assert (await binned.undo(removal.id)).name == "a"
+    assert (await trash_work.undo(removal.id)).name == "a"
 
 
-async def test_where_the_system_keeps_the_trash_nothing_is_deleted(binned: FileJobs, tmp_path: Path) -> None:
-    binned.trash = Trash(tmp_path / "trash", platform="darwin")
-    assert await trashed(binned) is None
+async def test_where_the_system_keeps_the_trash_nothing_is_deleted(trash_work: FileJobs, tmp_path: Path) -> None:
+    trash_work.trash = Trash(tmp_path / "trash", platform="darwin")
+    assert await trashed(trash_work) is None
     with pytest.raises(Conflict, match="macOS") as error:
-        await binned.empty_trash(["any"])
+        await trash_work.empty_trash(["any"])
     assert "Finder" in error.value.hint
 
 
 @LINUX
-async def test_emptying_can_be_called_off_between_two_files(binned: FileJobs, tmp_path: Path) -> None:
+async def test_emptying_can_be_called_off_between_two_files(trash_work: FileJobs, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        await binned.remove(name, for_good=False)
-    trashed_file = await trashed(binned)
+        await trash_work.remove(name, for_good=False)
+    trashed_file = await trashed(trash_work)
     assert trashed_file is not None
     delete_event, go_on = threading.Event(), threading.Event()
     really = Path.unlink
@@ -337,13 +337,13 @@ async def test_emptying_can_be_called_off_between_two_files(binned: FileJobs, tm
         really(path, missing_ok=missing_ok)
 
     with patch.object(Path, "unlink", slow):
-        await binned.empty_trash([trashed_file.digest])
+        await trash_work.empty_trash([trashed_file.digest])
         assert await asyncio.to_thread(delete_event.wait, PATIENCE_S)
-        cancel_task = asyncio.create_task(binned.job.cancel())
+        cancel_task = asyncio.create_task(trash_work.job.cancel())
         await asyncio.sleep(0)
         go_on.set()
         await cancel_task
-    job = await ended(binned)
+    job = await ended(trash_work)
     assert job.error is not None
     assert (job.error.code, job.deleted_files) == ("cancelled", 1)
     assert len(list((tmp_path / "trash" / "files").iterdir())) == 1
@@ -351,10 +351,10 @@ async def test_emptying_can_be_called_off_between_two_files(binned: FileJobs, tm
 
 async def test_what_is_loaded_stays(work: FileJobs, services: Any, tmp_path: Path) -> None:  # noqa: ANN401 -- as above
     file = TinyLlama().write(tmp_path / "models" / "m.gguf")
-    services.supervisor.loaded = [EngineStatus(model="m", engine="llama.cpp", state=EngineState.READY)]
+    services.supervisor.statuses = [EngineStatus(model="m", engine="llama.cpp", state=EngineState.READY)]
     with pytest.raises(Conflict, match="is loaded"):
         await work.remove("m", for_good=True)
     assert file.exists()
-    services.supervisor.loaded = [EngineStatus(model="m", engine="llama.cpp", state=EngineState.FAILED)]
+    services.supervisor.statuses = [EngineStatus(model="m", engine="llama.cpp", state=EngineState.FAILED)]
     await work.remove("m", for_good=True)
     assert not file.exists()

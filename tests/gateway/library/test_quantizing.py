@@ -39,12 +39,12 @@ async def services(
     paths: Paths, environ: dict[str, str], limits: Limits, upstream: Upstream
 ) -> AsyncIterator[Services]:
     """The parts of a gateway with a library of its own."""
-    played = await played_services(paths, environ, limits, upstream)
+    services = await played_services(paths, environ, limits, upstream)
     library = Library(lambda: [paths.models], paths.state / "models.json", GUIDE / "guide-q8_0.gguf")
-    object.__setattr__(played, "library", library)
-    object.__setattr__(played, "facts", FactsReader(library))
-    yield played
-    await played.http.close()
+    object.__setattr__(services, "library", library)
+    object.__setattr__(services, "facts", FactsReader(library))
+    yield services
+    await services.http.close()
 
 
 @pytest.fixture

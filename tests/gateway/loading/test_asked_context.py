@@ -22,7 +22,7 @@ class Case(NamedTuple):
     """Room for so many tokens, what the model was trained for, and what a request wants and gets."""
 
     room: int
-    trained: int | None
+    trained_context: int | None
     requested_context: int
     context: int
     slots: int
@@ -45,10 +45,10 @@ class Room:
         return msgspec.structs.replace(load, options=options)
 
 
-async def resolve_trained(gateway: Gateway, trained: int | None) -> ResolvedModel:
+async def resolve_trained(gateway: Gateway, trained_context: int | None) -> ResolvedModel:
     """Return the Guide as if it had been trained for another context; the settings give it 4096 tokens."""
     resolution = await resolve_model(gateway.services, "guide")
-    model = msgspec.structs.replace(resolution.model, trained_context=trained)
+    model = msgspec.structs.replace(resolution.model, trained_context=trained_context)
     options = msgspec.structs.replace(resolution.load.options, context=4096)
     return ResolvedModel(model, msgspec.structs.replace(resolution.load, options=options))
 
@@ -66,7 +66,9 @@ async def resolve_trained(gateway: Gateway, trained: int | None) -> ResolvedMode
 )
 async def test_what_is_loaded(gateway: Gateway, monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
     monkeypatch.setattr(memory_fit, "fit_load", Room(case.room))
-    load = await with_context(gateway.services, await resolve_trained(gateway, case.trained), case.requested_context)
+    load = await with_context(
+        gateway.services, await resolve_trained(gateway, case.trained_context), case.requested_context
+    )
     assert (load.options.context, load.options.slots) == (case.context, case.slots)
 
 

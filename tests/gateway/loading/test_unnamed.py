@@ -77,49 +77,49 @@ def named_to_the_engine(gateway: Gateway) -> str:
     return str(json.loads(gateway.upstream.bodies[-1])["model"])
 
 
-@pytest.mark.parametrize("unnamed", UNNAMED, ids=["absent", "null", "empty"])
+@pytest.mark.parametrize("model_field", UNNAMED, ids=["absent", "null", "empty"])
 @pytest.mark.parametrize(("path", "body"), CHATS, ids=[path for path, _ in CHATS])
 async def test_the_model_in_use_answers(
-    gateway: Gateway, path: str, body: dict[str, Any], unnamed: dict[str, Any]
+    gateway: Gateway, path: str, body: dict[str, Any], model_field: dict[str, Any]
 ) -> None:
-    status, reply = await post(gateway, path, {**body, **unnamed})
+    status, reply = await post(gateway, path, {**body, **model_field})
     assert status == 200, reply
     assert gateway.supervisor.load_requests[-1].source.name == "guide"
     assert reply.get("model", "guide") == "guide"
     assert reply.get("model_instance_id", "guide") == "guide"
 
 
-@pytest.mark.parametrize("unnamed", UNNAMED, ids=["absent", "null", "empty"])
-async def test_ollamas_show_tells_of_it(gateway: Gateway, unnamed: dict[str, Any]) -> None:
+@pytest.mark.parametrize("model_field", UNNAMED, ids=["absent", "null", "empty"])
+async def test_ollamas_show_tells_of_it(gateway: Gateway, model_field: dict[str, Any]) -> None:
     copilot = {"User-Agent": "GitHubCopilotChat/1.0"}
-    async with gateway.http.post(f"{gateway.url}/api/show", json=unnamed, headers=copilot) as reply:
+    async with gateway.http.post(f"{gateway.url}/api/show", json=model_field, headers=copilot) as reply:
         body = await reply.json()
     assert (reply.status, body["model_info"]["general.basename"]) == (200, "Guide")
 
 
 @pytest.mark.slow(cases=13)
-@pytest.mark.parametrize("unnamed", [*UNNAMED, {"model": "auto"}], ids=["absent", "null", "empty", "auto"])
+@pytest.mark.parametrize("model_field", [*UNNAMED, {"model": "auto"}], ids=["absent", "null", "empty", "auto"])
 @pytest.mark.parametrize(("path", "body"), VECTORS, ids=[path for path, _ in VECTORS])
 async def test_embeddings_are_made_by_a_model_that_makes_them(
-    gateway: Gateway, path: str, body: dict[str, Any], unnamed: dict[str, Any]
+    gateway: Gateway, path: str, body: dict[str, Any], model_field: dict[str, Any]
 ) -> None:
     gateway.supervisor.served_name = EMBEDDER
-    status, reply = await post(gateway, path, {**body, **unnamed})
+    status, reply = await post(gateway, path, {**body, **model_field})
     assert status == 200, reply
     assert gateway.supervisor.load_requests[-1].source.name == EMBEDDER
     assert named_to_the_engine(gateway) == EMBEDDER
     assert reply.get("model", EMBEDDER) == EMBEDDER
 
 
-@pytest.mark.parametrize("unnamed", [*UNNAMED, {"model": "auto"}], ids=["absent", "null", "empty", "auto"])
+@pytest.mark.parametrize("model_field", [*UNNAMED, {"model": "auto"}], ids=["absent", "null", "empty", "auto"])
 async def test_documents_are_ranked_by_a_model_that_ranks(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, unnamed: dict[str, Any]
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, model_field: dict[str, Any]
 ) -> None:
-    status, refusal = await post(gateway, "/v1/rerank", {**RANKS, **unnamed})
+    status, refusal = await post(gateway, "/v1/rerank", {**RANKS, **model_field})
     assert (status, "No installed model ranks documents." in refusal["error"]["message"]) == (404, True)
     monkeypatch.setattr(gateway.services.library, "_models", [*gateway.services.library.list_models(), RANKER])
     gateway.supervisor.served_name = "ranker"
-    assert (await post(gateway, "/v1/rerank", {**RANKS, **unnamed}))[0] == 200
+    assert (await post(gateway, "/v1/rerank", {**RANKS, **model_field}))[0] == 200
     assert (gateway.supervisor.load_requests[-1].source.name, named_to_the_engine(gateway)) == ("ranker", "ranker")
 
 
@@ -146,11 +146,11 @@ async def test_an_alias_is_answered_with_the_models_own_name(gateway: Gateway, p
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "/api/pull"), ("POST", "/api/push"), ("DELETE", "/api/delete")])
-@pytest.mark.parametrize("unnamed", UNNAMED, ids=["absent", "null", "empty"])
+@pytest.mark.parametrize("model_field", UNNAMED, ids=["absent", "null", "empty"])
 async def test_what_is_fetched_sent_or_deleted_has_to_be_named(
-    gateway: Gateway, method: str, path: str, unnamed: dict[str, Any]
+    gateway: Gateway, method: str, path: str, model_field: dict[str, Any]
 ) -> None:
-    async with gateway.http.request(method, gateway.url + path, json=unnamed) as reply:
+    async with gateway.http.request(method, gateway.url + path, json=model_field) as reply:
         assert (reply.status, await reply.json()) == (400, {"error": "model is required"})
 
 

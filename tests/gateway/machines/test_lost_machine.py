@@ -52,14 +52,14 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def other(near: Gateway) -> AsyncIterator[Far]:
     """A second machine with the model of the first, which is expected to answer first."""
-    async with played_far() as played:
-        await attach(near.services, AttachEndpoint(url=played.url, name="other", key="sk-far"))
+    async with played_far() as endpoint:
+        await attach(near.services, AttachEndpoint(url=endpoint.url, name="other", key="sk-far"))
         models = [
             MachineModel(name="distant", machine="desk", is_loaded=True, tokens_per_s=50.0),
             MachineModel(name="other", machine="box", is_loaded=True, tokens_per_s=10.0),
         ]
         near.services.machine_routes.put_models([("shared", model) for model in models])
-        yield played
+        yield endpoint
 
 
 @pytest.fixture
@@ -202,8 +202,8 @@ def last_document(answer: str) -> str:
     return [line for line in answer.splitlines() if "{" in line][-1].replace(" ", "")
 
 
-def count_messages(played: Far) -> list[int]:
-    return [len(document["messages"]) for _, document in played.posts]
+def count_messages(endpoint: Far) -> list[int]:
+    return [len(document["messages"]) for _, document in endpoint.posts]
 
 
 @TRIMMED
@@ -251,12 +251,14 @@ UNREAD = {"error": {"code": 500, "message": "Failed to parse input at pos 0", "t
 THREE = {"messages": ASKED, "n": 3, "seed": 5}
 
 
-def fail_to_read_first(played: Far, plays: Mapping[int, Play]) -> Play:
+def fail_to_read_first(endpoint: Far, plays: Mapping[int, Play]) -> Play:
     """Return what cannot read its first answer, and plays the further ones, counted from 1, or answers."""
 
     async def play(request: web.Request) -> web.StreamResponse:
-        number = len(played.posts) - 1
-        return web.json_response(UNREAD, status=500) if not number else await plays.get(number, played.answer)(request)
+        number = len(endpoint.posts) - 1
+        return (
+            web.json_response(UNREAD, status=500) if not number else await plays.get(number, endpoint.answer)(request)
+        )
 
     return play
 
@@ -277,8 +279,8 @@ async def read_choices(near: Gateway, far: Far, *, stream: bool, model: str = "s
     return texts
 
 
-def seeds_of(played: Far) -> list[int]:
-    return [document["seed"] for _, document in played.posts]
+def seeds_of(endpoint: Far) -> list[int]:
+    return [document["seed"] for _, document in endpoint.posts]
 
 
 @pytest.fixture

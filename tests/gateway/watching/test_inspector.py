@@ -127,7 +127,7 @@ async def test_stopping_a_stream_ends_it_with_the_dialects_error_and_the_engines
         running_request = await reaches(api, S.DECODING)
         await api.call("POST", f"/requests/{running_request.id}/cancel", RequestInfo)
         rest = await reply.read()
-    await asyncio.wait_for(gateway.upstream.dropped.wait(), PATIENCE_S)
+    await asyncio.wait_for(gateway.upstream.disconnect.wait(), PATIENCE_S)
     error = json.loads(rest.strip().split(b"data: ")[-1])["error"]
     assert error["code"] == "request_stopped"
     ended_request = await reaches(api, S.CANCELLED)
@@ -150,13 +150,13 @@ async def test_stopping_before_the_first_byte_answers_in_the_dialect(
     task = asyncio.ensure_future(gateway.chat(stream=True))
     running_request = await reaches(api, S.PREFILL if is_loaded else S.QUEUED)
     if is_loaded:
-        await gateway.upstream.arrived.wait()
+        await gateway.upstream.arrival.wait()
     await api.call("POST", f"/requests/{running_request.id}/cancel", RequestInfo)
     status, body = await task
     assert (status, body["error"]["code"]) == (499, "request_stopped")
     if is_loaded:
-        await asyncio.wait_for(gateway.upstream.dropped.wait(), PATIENCE_S)
-    assert (gateway.supervisor.waiting, gateway.supervisor.in_flight) == (0, 0)
+        await asyncio.wait_for(gateway.upstream.disconnect.wait(), PATIENCE_S)
+    assert (gateway.supervisor.waiter_count, gateway.supervisor.in_flight) == (0, 0)
     assert (await reaches(api, S.CANCELLED)).status == 499
 
 
@@ -301,7 +301,7 @@ async def test_metrics_tell_where_time_goes_and_what_waits(gateway: Gateway, api
         await reply.read()
     gateway.supervisor.may_load.clear()
     waiting_question = asyncio.ensure_future(gateway.chat(stream=True))
-    await until(lambda: gateway.supervisor.waiting == 1)
+    await until(lambda: gateway.supervisor.waiter_count == 1)
     async with gateway.http.get(f"{gateway.url}/metrics") as reply:
         text = await reply.text()
     of_model = '{route="chat",model="guide"}'
@@ -391,7 +391,7 @@ async def test_every_dialect_is_followed_and_says_in_its_own_words_that_it_was_s
         running_request = await reaches(api, S.DECODING)
         await api.call("POST", f"/requests/{running_request.id}/cancel", RequestInfo)
         rest = await reply.read()
-    await asyncio.wait_for(gateway.upstream.dropped.wait(), PATIENCE_S)
+    await asyncio.wait_for(gateway.upstream.disconnect.wait(), PATIENCE_S)
     tail = rest.replace(b"event: chat.end", b"").split(b'data: {"type":"chat.end"')[
         0
     ]  # LM Studio's streams end with it

@@ -83,7 +83,7 @@ def test_the_sentence_names_everything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "chosen", "file", "overwrites"),
+    ("path", "name_filter", "file", "overwrites"),
     [
         ("/a/Chat", "PDF (*.pdf)", "/a/Chat.pdf", False),
         ("/a/Chat.md", "PDF (*.pdf)", "/a/Chat.md", True),
@@ -92,8 +92,13 @@ def test_the_sentence_names_everything() -> None:
         ("/a/all.json", "", "/a/all.json", True),
     ],
 )
-def test_only_a_file_the_dialog_asked_about_is_replaced(path: str, chosen: str, file: str, overwrites: bool) -> None:  # noqa: FBT001 -- a row
-    assert target_file(path, chosen) == (Path(file), overwrites)
+def test_only_a_file_the_dialog_asked_about_is_replaced(
+    path: str,
+    name_filter: str,
+    file: str,
+    overwrites: bool,  # noqa: FBT001 -- a row
+) -> None:
+    assert target_file(path, name_filter) == (Path(file), overwrites)
 
 
 def test_a_file_nobody_asked_about_is_not_replaced(

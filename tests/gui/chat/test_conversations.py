@@ -31,7 +31,7 @@ def summary(number: int, *, at: datetime | None = None) -> ChatSummary:
 
 
 @pytest.fixture
-def known(qtbot: QtBot, api: DemoApi, shell: Shell) -> ChatList:
+def conversations(qtbot: QtBot, api: DemoApi, shell: Shell) -> ChatList:
     api.replies |= long_chat.chat_replies()
     chat_list = ChatList(api, shell)
     api.flush()
@@ -89,63 +89,67 @@ def test_the_calendar_is_asked_once_for_a_span_of_days(monkeypatch: pytest.Monke
     assert len(times) == len(groups) < 10
 
 
-def test_qt_asks_python_for_no_rows_that_it_does_not_show(known: ChatList, theme: Theme, qtbot: QtBot) -> None:
-    pane = ChatPane(theme, known)
+def test_qt_asks_python_for_no_rows_that_it_does_not_show(conversations: ChatList, theme: Theme, qtbot: QtBot) -> None:
+    pane = ChatPane(theme, conversations)
     qtbot.addWidget(pane)
     pane.resize(264, 600)
     pane.show()
     model = pane.list_view.model()
     assert isinstance(model, ChatListModel)
     assert "rowCount" not in vars(ChatListModel), "it would be called twice for each row whenever some are added"
-    known.items = [summary(n) for n in range(3000)]
+    conversations.items = [summary(n) for n in range(3000)]
     pane.show_state("")
     assert model.rowCount() == len(model.rows) > 3000
-    known.items = [*known.items, *(summary(n) for n in range(3000, 3060))]
+    conversations.items = [*conversations.items, *(summary(n) for n in range(3000, 3060))]
     with qtbot.waitSignal(model.rowsInserted):
         pane.show_state("")
     assert model.rowCount() == len(model.rows)
-    known.items = known.items[:5]
+    conversations.items = conversations.items[:5]
     with qtbot.waitSignal(model.modelReset):
         pane.show_state("")
     assert model.rowCount() == len(model.rows)
 
 
-def test_the_list_is_read_and_grouped(known: ChatList) -> None:
-    assert known.is_known
-    assert [chat.id for group in known.group_chats(TODAY) for chat in group.chats] == [f"c{n}" for n in range(1, 10)]
+def test_the_list_is_read_and_grouped(conversations: ChatList) -> None:
+    assert conversations.is_known
+    assert [chat.id for group in conversations.group_chats(TODAY) for chat in group.chats] == [
+        f"c{n}" for n in range(1, 10)
+    ]
 
 
-def test_a_search_waits_for_the_last_letter_and_finds_in_one_group(qtbot: QtBot, known: ChatList, api: DemoApi) -> None:
+def test_a_search_waits_for_the_last_letter_and_finds_in_one_group(
+    qtbot: QtBot, conversations: ChatList, api: DemoApi
+) -> None:
     api.replies["GET /chats"] = long_chat.make_search_results()
     for text in ("b", "bo", "borrow & co"):
-        known.set_query(text)
-    with qtbot.waitSignal(known._wait.timeout):
+        conversations.set_query(text)
+    with qtbot.waitSignal(conversations._wait.timeout):
         pass
     api.flush()
     queries = [path for _, path, _ in api.calls if path.startswith("/chats?")]
     assert queries[1:] == [f"/chats?limit={PAGE}&query=borrow%20%26%20co"]
-    assert [group.title for group in known.group_chats(TODAY)] == ["Found"]
+    assert [group.title for group in conversations.group_chats(TODAY)] == ["Found"]
 
 
-def test_the_next_page_begins_after_the_last_chat(known: ChatList, api: DemoApi) -> None:
+def test_the_next_page_begins_after_the_last_chat(conversations: ChatList, api: DemoApi) -> None:
     first, second = [summary(n) for n in range(PAGE)], [summary(n) for n in range(PAGE - 1, PAGE + 5)]
     api.replies["GET /chats"] = first
-    known.fetch_chats()
+    conversations.fetch_chats()
     api.flush()
-    assert known.has_more
+    assert conversations.has_more
     api.replies["GET /chats"] = second
-    known.fetch_more()
-    known.fetch_more()
+    conversations.fetch_more()
+    conversations.fetch_more()
     api.flush()
     pages = [path for _, path, _ in api.calls if "before=" in path]
     assert pages == [f"/chats?limit={PAGE}&query=&before={first[-1].updated_at!r}"]
-    assert [chat.id for chat in known.items] == [f"c{n}" for n in range(PAGE + 5)]
-    assert not known.has_more
+    assert [chat.id for chat in conversations.items] == [f"c{n}" for n in range(PAGE + 5)]
+    assert not conversations.has_more
 
 
-def test_a_new_title_shows_at_once(known: ChatList, api: DemoApi) -> None:
-    known.rename("c1", "  Lifetimes ")
-    chat = known.find_chat("c1")
+def test_a_new_title_shows_at_once(conversations: ChatList, api: DemoApi) -> None:
+    conversations.rename("c1", "  Lifetimes ")
+    chat = conversations.find_chat("c1")
     assert chat is not None
     assert chat.title == "Lifetimes"
     api.flush()
@@ -153,17 +157,17 @@ def test_a_new_title_shows_at_once(known: ChatList, api: DemoApi) -> None:
 
 
 @pytest.mark.parametrize("title", ["", "   ", "Rust borrow checker and temporaries"])
-def test_no_title_and_the_same_title_change_nothing(known: ChatList, api: DemoApi, title: str) -> None:
-    known.rename("c1", title)
+def test_no_title_and_the_same_title_change_nothing(conversations: ChatList, api: DemoApi, title: str) -> None:
+    conversations.rename("c1", title)
     api.flush()
     assert api.bodies_of("PATCH", "/chats/c1") == []
 
 
-def test_a_deleted_chat_can_be_brought_back(known: ChatList, api: DemoApi) -> None:
+def test_a_deleted_chat_can_be_brought_back(conversations: ChatList, api: DemoApi) -> None:
     toasts: list[tuple[str, object]] = []
-    known.toast_requested.connect(lambda sentence, undo: toasts.append((sentence, undo)))
-    known.delete("c1")
-    assert known.find_chat("c1") is None
+    conversations.toast_requested.connect(lambda sentence, undo: toasts.append((sentence, undo)))
+    conversations.delete("c1")
+    assert conversations.find_chat("c1") is None
     api.flush()
     sentence, undo = toasts[0]
     assert sentence == "“Rust borrow checker and temporaries” was deleted."
@@ -171,32 +175,32 @@ def test_a_deleted_chat_can_be_brought_back(known: ChatList, api: DemoApi) -> No
     undo()
     api.flush()
     assert api.bodies_of("POST", "/chats/c1/restore") == [None]
-    assert known.find_chat("c1") is not None
+    assert conversations.find_chat("c1") is not None
 
 
-def test_a_chat_that_cannot_be_deleted_stays(known: ChatList, api: DemoApi) -> None:
+def test_a_chat_that_cannot_be_deleted_stays(conversations: ChatList, api: DemoApi) -> None:
     failures: list[object] = []
-    known.failed.connect(failures.append)
+    conversations.failed.connect(failures.append)
     api.replies["DELETE /chats/c1"] = ErrorBody(code="storage", sentence="The disk is full.")
-    known.delete("c1")
+    conversations.delete("c1")
     api.flush()
     assert len(failures) == 1
-    assert known.find_chat("c1") is not None
+    assert conversations.find_chat("c1") is not None
 
 
-def test_pinned_chats_have_a_group_of_their_own(known: ChatList) -> None:
-    known.items = [replace(summary(7), is_pinned=True), summary(1), summary(2)]
-    groups = known.group_chats(TODAY)
+def test_pinned_chats_have_a_group_of_their_own(conversations: ChatList) -> None:
+    conversations.items = [replace(summary(7), is_pinned=True), summary(1), summary(2)]
+    groups = conversations.group_chats(TODAY)
     assert groups[0].title == "Pinned"
     assert [chat.id for chat in groups[0].chats] == ["c7"]
     assert [chat.id for group in groups[1:] for chat in group.chats] == ["c1", "c2"]
 
 
-def test_archiving_takes_a_chat_off_the_list_and_undo_puts_it_back(known: ChatList, api: DemoApi) -> None:
+def test_archiving_takes_a_chat_off_the_list_and_undo_puts_it_back(conversations: ChatList, api: DemoApi) -> None:
     toasts = []
-    known.toast_requested.connect(lambda sentence, undo: toasts.append((sentence, undo)))
-    known.archive("c1", is_archived=True)
-    assert known.find_chat("c1") is None
+    conversations.toast_requested.connect(lambda sentence, undo: toasts.append((sentence, undo)))
+    conversations.archive("c1", is_archived=True)
+    assert conversations.find_chat("c1") is None
     api.flush()
     ((sentence, undo),) = toasts
     assert "is archived" in sentence
@@ -205,32 +209,34 @@ def test_archiving_takes_a_chat_off_the_list_and_undo_puts_it_back(known: ChatLi
     assert api.bodies_of("PATCH", "/chats/c1") == [ChatPatch(is_archived=True), ChatPatch(is_archived=False)]
 
 
-def test_another_shelf_is_read_when_it_is_shown(known: ChatList, api: DemoApi) -> None:
-    known.show_shelf(ChatShelf.TRASH)
-    assert not known.items
+def test_another_shelf_is_read_when_it_is_shown(conversations: ChatList, api: DemoApi) -> None:
+    conversations.show_shelf(ChatShelf.TRASH)
+    assert not conversations.items
     api.flush()
     assert api.calls[-1][1] == f"/chats?limit={PAGE}&query=&shelf=trash"
-    known.restore("c1")
-    assert known.find_chat("c1") is None
+    conversations.restore("c1")
+    assert conversations.find_chat("c1") is None
     api.flush()
     assert ("POST", "/chats/c1/restore") in [(method, path) for method, path, _ in api.calls]
 
 
-def test_what_is_deleted_for_good_goes_from_the_trash(known: ChatList, api: DemoApi) -> None:
+def test_what_is_deleted_for_good_goes_from_the_trash(conversations: ChatList, api: DemoApi) -> None:
     api.replies["DELETE /chats/c1?for_good=true"] = None
-    known.show_shelf(ChatShelf.TRASH)
+    conversations.show_shelf(ChatShelf.TRASH)
     api.flush()
-    known.delete_for_good("c1")
-    assert known.find_chat("c1") is None
+    conversations.delete_for_good("c1")
+    assert conversations.find_chat("c1") is None
     api.flush()
     assert ("DELETE", "/chats/c1?for_good=true") in [(method, path) for method, path, _ in api.calls]
 
 
-def test_a_burst_of_events_reads_the_list_once(qtbot: QtBot, known: ChatList, api: DemoApi, shell: Shell) -> None:
+def test_a_burst_of_events_reads_the_list_once(
+    qtbot: QtBot, conversations: ChatList, api: DemoApi, shell: Shell
+) -> None:
     before = len(api.calls)
     for _ in range(5):
         shell.event_received.emit(ChatChanged(chat="c1"))
-    with qtbot.waitSignal(known._wait.timeout):
+    with qtbot.waitSignal(conversations._wait.timeout):
         pass
     assert len(api.calls) == before + 1
 

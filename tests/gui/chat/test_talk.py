@@ -268,7 +268,7 @@ NEEDS_LESS = FailureReport(
 
 
 @pytest.fixture
-def starved(qtbot: QtBot, gateway: DemoApi, shell: Shell) -> Conversation:
+def failed_talk(qtbot: QtBot, gateway: DemoApi, shell: Shell) -> Conversation:
     failed_engine = EngineStatus(
         model=long_chat.MODEL, engine="llama.cpp", state=EngineState.FAILED, failure=NEEDS_LESS
     )
@@ -280,22 +280,22 @@ def starved(qtbot: QtBot, gateway: DemoApi, shell: Shell) -> Conversation:
 
 
 def test_what_would_mend_a_failure_is_one_press_away_and_the_question_is_asked_again(
-    starved: Conversation, gateway: DemoApi
+    failed_talk: Conversation, gateway: DemoApi
 ) -> None:
-    turn = starved.list_turns()[-1]
+    turn = failed_talk.list_turns()[-1]
     assert turn.trouble is not None
     assert [offer.kind for offer in turn.trouble.offers] == ["less_context", "fewer_slots"]
-    starved.load_with_remedy(turn.message.id, "nothing of the kind")
+    failed_talk.load_with_remedy(turn.message.id, "nothing of the kind")
     assert not gateway.bodies_of("POST", "/load")
-    starved.load_with_remedy(turn.message.id, "less_context")
+    failed_talk.load_with_remedy(turn.message.id, "less_context")
     gateway.flush()
     (load,) = gateway.bodies_of("POST", "/load")
     assert load == LoadModel(model=turn.message.model, options=LoadOptions(context=4096), wait=False)
     assert len(gateway.bodies_of("POST", "/chats/c2/turns")) == 1
 
 
-def test_what_would_mend_it_can_be_done_without_asking_from_now_on(starved: Conversation, gateway: DemoApi) -> None:
-    starved.allow_auto_remedies(starved.list_turns()[-1].message.id)
+def test_what_would_mend_it_can_be_done_without_asking_from_now_on(failed_talk: Conversation, gateway: DemoApi) -> None:
+    failed_talk.allow_auto_remedies(failed_talk.list_turns()[-1].message.id)
     gateway.flush()
     (changed_settings,) = gateway.bodies_of("PATCH", "/settings")
     assert changed_settings == {"engine.mend_less_context": True, "engine.mend_fewer_slots": True}

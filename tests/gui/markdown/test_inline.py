@@ -49,10 +49,10 @@ def test_literal_text_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "closed"), [("a **b", "a **b**"), ("a `b", "a `b`"), ("a **", "a "), ("**a** b", "**a** b")]
+    ("source", "expected_source"), [("a **b", "a **b**"), ("a `b", "a `b`"), ("a **", "a "), ("**a** b", "**a** b")]
 )
-def test_what_is_open_at_the_end_is_closed(source: str, closed: str) -> None:
-    assert close_open_marks(source) == closed
+def test_what_is_open_at_the_end_is_closed(source: str, expected_source: str) -> None:
+    assert close_open_marks(source) == expected_source
 
 
 def test_a_table_has_rows_and_alignments() -> None:
