@@ -149,8 +149,8 @@ AGENTS = (
 def record_prompt(agent: Agent, requests: Sequence[Mapping[str, Any]]) -> ToolPrompt:
     """Return the sizes of what an agent sent: its first request that offers tools, else the largest, and the next."""
     sizes = [text_bytes(request) for request in requests]
-    offering = [place for place, request in enumerate(requests) if request.get("tools")]
-    first = offering[0] if offering else max(range(len(sizes)), key=lambda place: sizes[place])
+    tool_places = [place for place, request in enumerate(requests) if request.get("tools")]
+    first = tool_places[0] if tool_places else max(range(len(sizes)), key=lambda place: sizes[place])
     tools = requests[first].get("tools") or []
     later = [sizes[place] - sizes[first] for place in range(first + 1, len(sizes)) if sizes[place] > sizes[first]]
     return ToolPrompt(
@@ -218,14 +218,14 @@ def _table_lines() -> Iterator[str]:
     for each in AGENTS:
         tool = find_tool(each.tool)
         is_listing = tool.id == "aider"
-        done = "wrote a file from a listing in the answer" if is_listing else "wrote a file by a tool call, streamed"
+        outcome = "wrote a file from a listing in the answer" if is_listing else "wrote a file by a tool call, streamed"
         route = tool.route if tool.route is not ToolRoute.GOOGLE else "Google's"
         test = f"`test_agents.py[{tool.id}]`"
         yield line(
             tool.name,
             each.version,
             f"`{route}`" if "/" in route else route,
-            done,
+            outcome,
             each.compaction or "no",
             test,
             each.tried_on,

@@ -1,7 +1,7 @@
 """Cases of the kinds that benchmarks of tool calls have: what is offered, what a model writes, what a client is to get.
 
 `tests/data/call-cases.json` holds them. `calls` is what the model means; where that is not what it should be by the
-tool's schema, `expected` is what becomes of it, and `first` is what it wrote before it was told what was wrong.
+tool's schema, `expected_calls` is what becomes of it, and `first` is what it wrote before it was told what was wrong.
 """
 
 from pathlib import Path
@@ -18,14 +18,14 @@ class CallCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: str
     tools: list[str]
     calls: list[CallTuple]
-    expected: list[CallTuple] | None = None
+    expected_calls: list[CallTuple] | None = None
     text: str = ""
     first: list[CallTuple] = []
 
     @property
     def result(self) -> list[CallTuple]:
         """What the client is to get."""
-        return self.calls if self.expected is None else self.expected
+        return self.calls if self.expected_calls is None else self.expected_calls
 
 
 class _CaseFile(msgspec.Struct, frozen=True):

@@ -46,8 +46,8 @@ def _list_branches() -> Iterator[str]:
     yield from heading("model", "repository", "bit rate on branch")
     for entry in shipped_entries():
         for place, branches in entry.branches.items():
-            named = ", ".join(f"{rate} on {f'`{name}`' if name else '(unchecked)'}" for rate, name in branches.items())
-            yield line(entry.title, place, named)
+            rates = ", ".join(f"{rate} on {f'`{name}`' if name else '(unchecked)'}" for rate, name in branches.items())
+            yield line(entry.title, place, rates)
 
 
 def _list_unshaped() -> Iterator[str]:
@@ -55,12 +55,12 @@ def _list_unshaped() -> Iterator[str]:
     yield from heading("model", "good for", "stated", "not stated")
     for entry in shipped_entries():
         if catalogue_facts(entry, "BF16", format="safetensors") is None:
-            stated = {"parameters": entry.parameters, "width": entry.hidden, "KV heads": entry.kv_heads}
+            stated_facts = {"parameters": entry.parameters, "width": entry.hidden, "KV heads": entry.kv_heads}
             lacks = {"parameters": entry.parameters, "layers": entry.layers, "width": entry.hidden}
             yield line(
                 entry.title,
                 ", ".join(entry.good_for),
-                ", ".join(name for name, value in stated.items() if value),
+                ", ".join(name for name, value in stated_facts.items() if value),
                 ", ".join(name for name, value in lacks.items() if not value),
             )
 

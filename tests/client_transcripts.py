@@ -121,10 +121,10 @@ def _form_request(exchange: Exchange, model: str, tools: list[Any]) -> ClientReq
     }
     body = json.loads(exchange.body.replace(model.encode(), MODEL.encode())) if exchange.body else None
     if isinstance(body, dict) and body.get("tools"):
-        offered = _tool_form(body["tools"])
-        if offered not in tools:
-            tools.append(offered)
-        body["tools"] = tools.index(offered)
+        tool_form = _tool_form(body["tools"])
+        if tool_form not in tools:
+            tools.append(tool_form)
+        body["tools"] = tools.index(tool_form)
     return ClientRequest(
         method=exchange.method,
         path=target.path,

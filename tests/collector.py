@@ -171,10 +171,10 @@ def collector_in_thread() -> Iterator[Collector]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    playing = playing_collector()
+    context = playing_collector()
     try:
-        yield asyncio.run_coroutine_threadsafe(playing.__aenter__(), loop).result()
-        asyncio.run_coroutine_threadsafe(playing.__aexit__(None, None, None), loop).result()
+        yield asyncio.run_coroutine_threadsafe(context.__aenter__(), loop).result()
+        asyncio.run_coroutine_threadsafe(context.__aexit__(None, None, None), loop).result()
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()

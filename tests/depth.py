@@ -21,9 +21,9 @@ T = TypeVar("T")
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if IS_QUICK:
-        chosen = set(_choose_quick(items))
-        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-        items[:] = [item for item in items if item in chosen]
+        quick_items = set(_choose_quick(items))
+        config.hook.pytest_deselected(items=[item for item in items if item not in quick_items])
+        items[:] = [item for item in items if item in quick_items]
 
 
 def _choose_quick(items: Iterable[pytest.Item]) -> Iterable[pytest.Item]:

@@ -119,8 +119,8 @@ def comes(adapter: EngineAdapter) -> str:
 
 def ran(adapter: EngineAdapter) -> str:
     """Return where an engine was run for real, in its own words."""
-    verified = adapter.descriptor.verified
-    return verified.removeprefix(RAN).partition(":")[0].rstrip(".") if verified.startswith(RAN) else "never; played"
+    sentence = adapter.descriptor.verified
+    return sentence.removeprefix(RAN).partition(":")[0].rstrip(".") if sentence.startswith(RAN) else "never; played"
 
 
 def flags(about: Descriptor, table: FlagTable, option: str) -> str:

@@ -43,7 +43,7 @@ class ExpertMachine(msgspec.Struct, frozen=True):
     title: str
     machine: dict[str, object]
     people: str
-    named: dict[str, float]
+    speeds: dict[str, float]
 
 
 class ExpertSpeed(msgspec.Struct, frozen=True):
@@ -113,9 +113,9 @@ def list_picks(title: str) -> list[HubPick]:
 
 def is_named_or_better(machine: ExpertMachine, pick: HubPick) -> bool:
     """Whether people run that model there, or it is ranked above all of theirs that one can talk to."""
-    if pick.name in machine.named:
+    if pick.name in machine.speeds:
         return True
-    ranks = (entries()[name].ranks.get("chat", 0) for name, speed in machine.named.items() if speed >= TALK)
+    ranks = (entries()[name].ranks.get("chat", 0) for name, speed in machine.speeds.items() if speed >= TALK)
     return pick.quality > max(ranks, default=0)
 
 
@@ -132,8 +132,8 @@ def _read_speeds() -> list[ExpertSpeed]:
 
 @cache
 def _read_machines() -> dict[str, object]:
-    described: dict[str, object] = json.loads((DATA / "expert-speed-machines.json").read_text(encoding="utf-8"))
-    return described
+    machines: dict[str, object] = json.loads((DATA / "expert-speed-machines.json").read_text(encoding="utf-8"))
+    return machines
 
 
 def _compare_speed(row: ExpertSpeed) -> SpeedComparison:
@@ -141,7 +141,7 @@ def _compare_speed(row: ExpertSpeed) -> SpeedComparison:
     facts = catalogue_facts(entries()[row.model], row.quantization, format=row.format)
     assert facts is not None
     setting = RunSetting(engine=engine_table()[row.engine], backend=row.backend)
-    speed = SpeedModel(rates=lambda tried, depth: (decode_rate(facts, machine, tried, depth=depth), None))
+    speed = SpeedModel(rates=lambda run_setting, depth: (decode_rate(facts, machine, run_setting, depth=depth), None))
     rate = estimate_memory(facts, machine, setting, speed=speed).decode
     assert rate is not None
     return SpeedComparison(row, rate)
@@ -204,27 +204,27 @@ def _speed_lines() -> Iterator[str]:
     yield from heading("machine", "model", "", "engine", "measured", "predicted")
     for device_row in rows:
         row = device_row.row
-        measured = f"{row.low:g}" if row.low == row.high else f"{row.low:g} to {row.high:g}"
+        measurement = f"{row.low:g}" if row.low == row.high else f"{row.low:g} to {row.high:g}"
         engine = f"{row.engine} {row.backend}"
-        predicted = f"{device_row.rate.tokens_per_second:.3g}{'' if device_row.is_inside else ' (outside)'}"
-        yield line(row.machine, row.model, row.quantization, engine, measured, predicted)
+        prediction = f"{device_row.rate.tokens_per_second:.3g}{'' if device_row.is_inside else ' (outside)'}"
+        yield line(row.machine, row.model, row.quantization, engine, measurement, prediction)
 
 
 def _size_lines() -> Iterator[str]:
     yield from heading("model", "format", "", "with", "measured", "estimated")
     for size in expert_sizes():
-        estimated = "stated" if is_stated(size) else f"{estimate_size(size) / 1e9:.2f} GB"
-        yield line(size.model, size.format, size.quantization, size.parts, f"{size.gb:.2f} GB", estimated)
+        estimate = "stated" if is_stated(size) else f"{estimate_size(size) / 1e9:.2f} GB"
+        yield line(size.model, size.format, size.quantization, size.parts, f"{size.gb:.2f} GB", estimate)
 
 
 def main() -> int:
     """Write the tables, or return 1 if the page has others than it should."""
     text = PAGE.read_text(encoding="utf-8")
-    written = as_generated(text, "picks", "speeds", "sizes")
+    new_text = as_generated(text, "picks", "speeds", "sizes")
     if "--write" in sys.argv:
-        PAGE.write_text(written, encoding="utf-8")
+        PAGE.write_text(new_text, encoding="utf-8")
         return 0
-    return int(written != text)
+    return int(new_text != text)
 
 
 if __name__ == "__main__":

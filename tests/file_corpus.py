@@ -167,8 +167,8 @@ def rtf_of(words: str = WORDS) -> bytes:
 def pdf_of(pages: int = 1, *, stream: bytes = b"", trailer: str = "", kids: str = "") -> bytes:
     """Return a PDF that shows the words on each page; `stream` is packed content that stands in their place."""
     text = f"BT /F1 12 Tf 72 720 Td ({WORDS}) Tj ET".encode()
-    packed = b"/Filter /FlateDecode " if stream else b""
-    content = b"<< %s/Length %d >> stream\n%s\nendstream" % (packed, len(stream or text), stream or text)
+    filter_entry = b"/Filter /FlateDecode " if stream else b""
+    content = b"<< %s/Length %d >> stream\n%s\nendstream" % (filter_entry, len(stream or text), stream or text)
     numbers = range(5, 5 + pages)
     page = (
         b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R "
@@ -260,11 +260,11 @@ CORPUS = "corpus.json"
 
 def write_corpus(folder: Path) -> None:
     """Write every file under its number, and what is expected of each."""
-    written = []
+    descriptions = []
     for number, file in enumerate((*whole_files(), *hostile_files())):
         (folder / str(number)).write_bytes(file.content)
-        written.append(file._replace(content=b""))
-    (folder / CORPUS).write_bytes(msgspec.json.encode(written))
+        descriptions.append(file._replace(content=b""))
+    (folder / CORPUS).write_bytes(msgspec.json.encode(descriptions))
 
 
 def read_corpus(folder: Path) -> list[CorpusFile]:
@@ -339,13 +339,13 @@ def _encrypted_files() -> Iterator[CorpusFile]:
     compound = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500) + "EncryptedPackage".encode("utf-16-le") + bytes(500)
     for name in ("letter.docx", "costs.xlsx", "talk.pptx"):
         yield CorpusFile(name, compound, "encrypted", ("file_encrypted",))
-    locked = bytearray(zip_of(docx_parts()))
+    archive = bytearray(zip_of(docx_parts()))
     for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        at = locked.find(mark)
+        at = archive.find(mark)
         while at >= 0:
-            locked[at + place] |= 1
-            at = locked.find(mark, at + 4)
-    yield CorpusFile("letter.docx", bytes(locked), "encrypted", ("file_encrypted",))
+            archive[at + place] |= 1
+            at = archive.find(mark, at + 4)
+    yield CorpusFile("letter.docx", bytes(archive), "encrypted", ("file_encrypted",))
     handler = (
         "/ID [<00112233445566778899aabbccddeeff> <00112233445566778899aabbccddeeff>] "
         "/Encrypt << /Filter /Standard /V 2 /R 3 /Length 128 /P -44 "
@@ -364,13 +364,13 @@ def _encrypted_files() -> Iterator[CorpusFile]:
 def _entity_files() -> Iterator[CorpusFile]:
     """Yield documents whose XML declares entities: some that grow, some that stand for other files or addresses."""
     lines = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 12))
-    declared = {
+    declarations = {
         "that grow": (f'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e0 "lol">{lines}]>', "&e11;"),
         "of a file": ('<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>', "&e;"),
         "of an address": ('<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e SYSTEM "http://127.0.0.1:9/x">]>', "&e;"),
         "of parameters": ('<?xml version="1.0"?><!DOCTYPE x [<!ENTITY % p SYSTEM "file:///etc/passwd"> %p;]>', "x"),
     }
-    for kind, (prolog, text) in declared.items():
+    for kind, (prolog, text) in declarations.items():
         run = f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>"
         cell = f'<row r="1"><c r="A1" t="inlineStr"><is><t>{text}</t></is></c></row>'
         yield CorpusFile("letter.docx", zip_of(docx_parts(run, prolog)), f"entities {kind}", ("file_broken",))
@@ -379,8 +379,8 @@ def _entity_files() -> Iterator[CorpusFile]:
         yield CorpusFile("talk.pptx", zip_of(pptx_parts(text, prolog)), f"entities {kind}", ("file_broken",))
         yield CorpusFile("costs.xlsx", zip_of(xlsx_parts(cell, prolog)), f"entities {kind}")
         yield CorpusFile("novel.epub", zip_of(epub_parts(prolog=prolog)), f"entities {kind}", ("file_broken",))
-        for ending, make in (("odt", odt_parts), ("ods", ods_parts), ("odp", odp_parts)):
-            yield CorpusFile(f"a.{ending}", zip_of(make(text, prolog)), f"entities {kind}", ("file_broken",))
+        for suffix, make in (("odt", odt_parts), ("ods", ods_parts), ("odp", odp_parts)):
+            yield CorpusFile(f"a.{suffix}", zip_of(make(text, prolog)), f"entities {kind}", ("file_broken",))
         yield CorpusFile(
             "page.html", f"{prolog}<html><body>{text} and words</body></html>".encode(), f"entities {kind}"
         )
@@ -436,13 +436,13 @@ def _bombs() -> Iterator[CorpusFile]:
 def _sound_bombs() -> Iterator[CorpusFile]:
     head = bytearray(wav_of(0.1))
     for place, value in ((24, 0xFFFFFFFF), (24, 0), (24, 1), (40, 0xFFFFFFFF), (16, 0xFFFFFFFF), (28, 0xFFFFFFFF)):
-        changed = head.copy()
-        struct.pack_into("<I", changed, place, value)
-        yield CorpusFile("a.wav", bytes(changed), "a sound that says a size")
+        sound = head.copy()
+        struct.pack_into("<I", sound, place, value)
+        yield CorpusFile("a.wav", bytes(sound), "a sound that says a size")
     for place, value in ((22, 0), (22, 0xFFFF), (34, 0), (34, 0xFFFF), (20, 0xFFFE), (20, 17)):
-        changed = head.copy()
-        struct.pack_into("<H", changed, place, value)
-        yield CorpusFile("a.wav", bytes(changed), "a sound of odd samples")
+        sound = head.copy()
+        struct.pack_into("<H", sound, place, value)
+        yield CorpusFile("a.wav", bytes(sound), "a sound of odd samples")
     yield CorpusFile("a.wav", bytes(head) + bytes(31 << 20), "31 MiB behind a sound")
     yield CorpusFile("a.mp3", mp3_of(80_000), "half an hour of silence")
     yield CorpusFile("a.mp3", b"ID3\x04\0\0\x7f\x7f\x7f\x7f" + mp3_of(4), "a note of 256 MiB")
@@ -564,8 +564,8 @@ def _odd_files() -> Iterator[CorpusFile]:
     yield CorpusFile("a.pptx", _without(pptx_parts(), "ppt/slides/slide1.xml"), "without its slide")
     yield CorpusFile("a.xlsx", _without(xlsx_parts(), "xl/worksheets/sheet1.xml"), "without its sheet")
     yield CorpusFile("a.epub", _without(epub_parts(), "OEBPS/book.opf"), "without its outline", ("file_broken",))
-    climbing = str(epub_parts()["OEBPS/book.opf"]).replace("chapter%201.xhtml", "../../../../etc/passwd")
-    yield CorpusFile("a.epub", zip_of({**epub_parts(), "OEBPS/book.opf": climbing}), "a chapter outside of it")
+    outline = str(epub_parts()["OEBPS/book.opf"]).replace("chapter%201.xhtml", "../../../../etc/passwd")
+    yield CorpusFile("a.epub", zip_of({**epub_parts(), "OEBPS/book.opf": outline}), "a chapter outside of it")
     yield CorpusFile("../../a\0b.txt", WORDS.encode(), "an odd name")
 
 

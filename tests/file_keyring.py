@@ -28,16 +28,16 @@ class FileKeyring(KeyringBackend):
         _file().write_text(json.dumps({**self._read(), f"{service} {username}": password}), encoding="utf-8")
 
     def delete_password(self, service: str, username: str) -> None:
-        kept = self._read()
-        del kept[f"{service} {username}"]
-        _file().write_text(json.dumps(kept), encoding="utf-8")
+        passwords = self._read()
+        del passwords[f"{service} {username}"]
+        _file().write_text(json.dumps(passwords), encoding="utf-8")
 
     def _read(self) -> dict[str, str]:
         try:
-            kept: dict[str, str] = json.loads(_file().read_text(encoding="utf-8"))
+            passwords: dict[str, str] = json.loads(_file().read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
-        return kept
+        return passwords
 
 
 def _file() -> Path:
@@ -47,17 +47,17 @@ def _file() -> Path:
 @contextmanager
 def use_file_keyring(file: Path) -> Iterator[None]:
     """Have this process's keyring in a file while the block runs."""
-    before, named = keyring.get_keyring(), os.environ.get(VARIABLE)
+    before, file_before = keyring.get_keyring(), os.environ.get(VARIABLE)
     keyring.set_keyring(FileKeyring())  # type: ignore[no-untyped-call] # keyring has no types there
     os.environ[VARIABLE] = str(file)
     try:
         yield
     finally:
         keyring.set_keyring(before)
-        if named is None:
+        if file_before is None:
             del os.environ[VARIABLE]
         else:
-            os.environ[VARIABLE] = named
+            os.environ[VARIABLE] = file_before
 
 
 def keyring_environment(file: Path) -> Mapping[str, str]:

@@ -129,9 +129,9 @@ def _rare_lists(paths: Paths) -> Mapping[str, str]:
 
 
 def _reset_settings(client: GatewayClient) -> None:
-    changed = [setting.name for setting in client.get("/settings", list[SettingInfo]) if setting.source == "file"]
-    if changed:
-        client.patch("/settings", dict.fromkeys(changed), list[SettingInfo])
+    names = [setting.name for setting in client.get("/settings", list[SettingInfo]) if setting.source == "file"]
+    if names:
+        client.patch("/settings", dict.fromkeys(names), list[SettingInfo])
     for model in client.get("/model-settings", dict[str, ModelSettings]):
         with suppress(NotFound):  # its file is gone
             client.post("/model-settings", SetModel(model=model), ModelSettings)
@@ -160,8 +160,8 @@ def _unload_models(client: GatewayClient) -> None:
     wait_until(is_empty)
 
 
-def _delete_entries(client: GatewayClient, named: Mapping[str, str]) -> None:
-    for place, field in named.items():
+def _delete_entries(client: GatewayClient, id_fields: Mapping[str, str]) -> None:
+    for place, field in id_fields.items():
         for entry in client.get(place, list[dict[str, Any]]):
             client.delete(f"{place}/{quote_segment(entry[field])}")
 

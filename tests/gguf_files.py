@@ -43,17 +43,17 @@ def padded(length: int) -> int:
 
 
 def packed_text(text: str) -> bytes:
-    encoded = text.encode()
-    return struct.pack("<Q", len(encoded)) + encoded
+    data = text.encode()
+    return struct.pack("<Q", len(data)) + data
 
 
 def packed_value(value: Value) -> bytes:
-    typed = typed_value(value)
-    if typed.kind == ARRAY:
-        assert isinstance(typed.value, Sequence)
-        items = b"".join(packed_item(typed.item, item) for item in typed.value)
-        return struct.pack("<IIQ", ARRAY, typed.item, len(typed.value)) + items
-    return struct.pack("<I", typed.kind) + packed_item(typed.kind, typed.value)
+    gguf_value = typed_value(value)
+    if gguf_value.kind == ARRAY:
+        assert isinstance(gguf_value.value, Sequence)
+        items = b"".join(packed_item(gguf_value.item, item) for item in gguf_value.value)
+        return struct.pack("<IIQ", ARRAY, gguf_value.item, len(gguf_value.value)) + items
+    return struct.pack("<I", gguf_value.kind) + packed_item(gguf_value.kind, gguf_value.value)
 
 
 def packed_item(kind: int, value: object) -> bytes:
@@ -296,8 +296,8 @@ def weights(shape: Sequence[int], noise: Iterator[bytes]) -> bytes:
 
 def noise_stretches(seed: int) -> Iterator[bytes]:
     """Yield stretches of noise, the same for a seed each time: they are drawn once, as a hundred files write models."""
-    source, drawn = _NOISE.setdefault(seed, (random.Random(seed), []))  # noqa: S311 -- weights, not secrets
+    source, stretches = _NOISE.setdefault(seed, (random.Random(seed), []))  # noqa: S311 -- weights, not secrets
     for number in itertools.count():
-        if number == len(drawn):
-            drawn.append(struct.pack(f"<{STRETCH}f", *(source.gauss(0, 0.05) for _ in range(STRETCH))))
-        yield drawn[number]
+        if number == len(stretches):
+            stretches.append(struct.pack(f"<{STRETCH}f", *(source.gauss(0, 0.05) for _ in range(STRETCH))))
+        yield stretches[number]

@@ -49,9 +49,9 @@ def read_known(file: Path) -> Machine | None:
 
 def keep_known(machine: Machine, file: Path) -> None:
     """Write the file, whole for whoever reads it meanwhile."""
-    staged = file.with_suffix(f".{os.getpid()}")
-    staged.write_bytes(msgspec.json.encode(machine))
-    staged.replace(file)
+    stage_file = file.with_suffix(f".{os.getpid()}")
+    stage_file.write_bytes(msgspec.json.encode(machine))
+    stage_file.replace(file)
 
 
 @cache

@@ -81,13 +81,13 @@ def fixtures(system: str) -> list[MachineFixture]:
     return [load(path) for path in sorted(FOLDER.glob(f"{system}-*.toml"))]
 
 
-def differences(machine: Machine, expected: Mapping[str, Any]) -> list[str]:
+def differences(machine: Machine, expectations: Mapping[str, Any]) -> list[str]:
     """Return one line for each expectation that `machine` does not meet; empty when all is as it should be."""
     tree = msgspec.to_builtins(machine)
-    values = {key: _at(tree, key.split(".")) for key in expected}
+    values = {key: _at(tree, key.split(".")) for key in expectations}
     return [
         f"{key}: expected {want!r}, found {values[key]!r}"
-        for key, want in expected.items()
+        for key, want in expectations.items()
         if not _meets(values[key], want)
     ]
 

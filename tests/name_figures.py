@@ -247,12 +247,12 @@ def _places_in(tree: ast.Module) -> Iterator[tuple[ast.AST, str, bool]]:
 
     There are millions in the whole tree, so there is no recursion, and what can bind no name is passed over.
     """
-    pending: list[tuple[ast.AST, str, bool]] = [(tree, "", False)]
-    while pending:
-        place = node, scope, _ = pending.pop()
+    stack: list[tuple[ast.AST, str, bool]] = [(tree, "", False)]
+    while stack:
+        place = node, scope, _ = stack.pop()
         yield place
         inner = f"{scope}{node.name}." if isinstance(node, _SCOPES) else scope
-        pending += [(child, inner, node is tree) for child in reversed(_parts_of(node))]
+        stack += [(child, inner, node is tree) for child in reversed(_parts_of(node))]
 
 
 def _parts_of(node: ast.AST) -> list[ast.AST]:
@@ -294,14 +294,14 @@ def _importers() -> Counter[str]:
 
 def _imported(path: Path) -> set[str]:
     """What a file imports anywhere in it, dotted: the modules, and everything taken from them."""
-    imported: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(_parse(path)):
         if isinstance(node, ast.Import):
-            imported.update(alias.name for alias in node.names)
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            imported.add(node.module)
-            imported.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return imported
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return names
 
 
 def _table() -> Iterator[str]:

@@ -32,8 +32,8 @@ class NetworkedMachine:
 
     def run(self, *command: str, check: bool = True) -> str:
         """Run a command there and return what it says."""
-        done = subprocess.run([*self.enter, *command], check=check, capture_output=True, text=True, cwd=ROOT)
-        return done.stdout
+        result = subprocess.run([*self.enter, *command], check=check, capture_output=True, text=True, cwd=ROOT)
+        return result.stdout
 
     def start(
         self,

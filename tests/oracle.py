@@ -37,7 +37,7 @@ class Setting:
     ubatch: int = 512
     flash_attention: bool | None = None
     repack: bool = False
-    unified: bool = False
+    is_kv_unified: bool = False
     task: str = "chat"
 
 
@@ -150,7 +150,7 @@ def parameters(xllamacpp: Any, path: str, setting: Setting) -> Any:  # noqa: ANN
     params.n_ubatch = setting.ubatch
     params.n_batch = max(params.n_batch, setting.ubatch)
     params.no_extra_bufts = not setting.repack
-    params.kv_unified = setting.unified
+    params.kv_unified = setting.is_kv_unified
     return params
 
 

@@ -27,7 +27,7 @@ SETTINGS = (
     Setting(context=4096, slots=1),
     Setting(context=2048, slots=4),
     Setting(context=8192, slots=1, kv_type="q8_0", flash_attention=True),
-    Setting(context=4096, slots=2, ubatch=2048, unified=True),
+    Setting(context=4096, slots=2, ubatch=2048, is_kv_unified=True),
 )
 """One conversation; the product's four; a quantised cache; one cache shared by all slots, with a large batch."""
 MORE_SETTINGS = (
@@ -50,15 +50,15 @@ class AllocatedBytes(msgspec.Struct, frozen=True, kw_only=True):
     """How many buffers that were."""
 
 
-def summed_bytes(allocated: Allocated) -> AllocatedBytes:
+def summed_bytes(load_result: Allocated) -> AllocatedBytes:
     """Return the sums of a load."""
     return AllocatedBytes(
-        model=allocated.of("model"),
-        kv=allocated.of("kv"),
-        recurrent=allocated.of("recurrent"),
-        output=allocated.of("output"),
-        compute=allocated.of("compute"),
-        buffers=len(allocated.buffers),
+        model=load_result.of("model"),
+        kv=load_result.of("kv"),
+        recurrent=load_result.of("recurrent"),
+        output=load_result.of("output"),
+        compute=load_result.of("compute"),
+        buffers=len(load_result.buffers),
     )
 
 
@@ -89,7 +89,7 @@ def ask_each(model: ModelShape) -> list[AllocatedBytes | None]:
     with TemporaryDirectory() as folder:
         path = write_model(Path(folder), model)
         try:
-            return [summed_bytes(allocated) for allocated in load_each(path, MORE_SETTINGS)]
+            return [summed_bytes(load_result) for load_result in load_each(path, MORE_SETTINGS)]
         except (Refused, BrokenPipeError):  # of one setting, so that all have to be asked alone
             return [_ask_llama_cpp(path, setting) for setting in MORE_SETTINGS]
 
@@ -105,10 +105,10 @@ def main(arguments: Sequence[str]) -> None:
     """Write down what llama.cpp allocates: for all models, or with `--missing` for those of which nothing is known."""
     if list(arguments) not in (["--write"], ["--missing"]):
         raise SystemExit(__doc__)
-    known = allocations() if list(arguments) == ["--missing"] and ALLOCATIONS.exists() else {}
+    old_allocations = allocations() if list(arguments) == ["--missing"] and ALLOCATIONS.exists() else {}
     lines = []
     for model in models():
-        sums = msgspec.json.encode(known.get(model.name) or ask_each(model)).decode()
+        sums = msgspec.json.encode(old_allocations.get(model.name) or ask_each(model)).decode()
         lines.append(f"{json.dumps(model.name)}: {sums}")
         sys.stderr.write(f"{model.name}\n")
         ALLOCATIONS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")

@@ -60,7 +60,7 @@ def programs_folder() -> Path:
 
 def run(*command: object, env: dict[str, str]) -> str:
     """Run a program and return its output; it must end well."""
-    done = subprocess.run(
+    result = subprocess.run(
         [str(part) for part in command],
         capture_output=True,
         text=True,
@@ -69,8 +69,8 @@ def run(*command: object, env: dict[str, str]) -> str:
         env={**os.environ, **env},
         stdin=subprocess.DEVNULL,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
 def litellm(programs: Path, model: str, base: str, *arguments: dict[str, Any]) -> list[dict[str, Any]]:

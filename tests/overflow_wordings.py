@@ -274,10 +274,10 @@ WORDINGS = [
 
 
 def _openai(noun: str) -> dict[Overflow, str]:
-    requested = f"you requested 1400 tokens (900 in the {noun}, 500 in the completion)"
+    request_clause = f"you requested 1400 tokens (900 in the {noun}, 500 in the completion)"
     return {
         TOO_LONG: f"{_MAXIMUM} However, your {noun} resulted in 1872 tokens. {_SHORTER} {noun}.",
-        WITH_ANSWER: f"{_MAXIMUM} However, {requested}. {_SHORTER} {noun} or completion.",
+        WITH_ANSWER: f"{_MAXIMUM} However, {request_clause}. {_SHORTER} {noun} or completion.",
         NO_PROMPT: f"{_MAXIMUM} However, your {noun} resulted in more. {_SHORTER} {noun}.",
         UNKNOWN: f"The length of your {noun} exceeds this model's maximum context length. {_SHORTER} {noun}.",
     }

@@ -80,9 +80,9 @@ def archive(version: str, program: str, *, noted_version: str = "", more: Mappin
     note = json.dumps({"kind": "tar.xz", "version": noted_version or version}).encode()
     out = io.BytesIO()
     top = f"roundhouse-{version}-linux-x86_64"
-    with tarfile.open(fileobj=out, mode="w") as packed:
+    with tarfile.open(fileobj=out, mode="w") as tar:
         for name, content in {"roundhouse": program.encode(), "installation.json": note, **more}.items():
             info = tarfile.TarInfo(f"{top}/{name}")
             info.size, info.mode = len(content), 0o755
-            packed.addfile(info, io.BytesIO(content))
+            tar.addfile(info, io.BytesIO(content))
     return lzma.compress(out.getvalue(), preset=0)

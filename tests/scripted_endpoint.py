@@ -222,10 +222,10 @@ def _usage(prompt_tokens: int) -> dict[str, int]:
 def _call_for(tools: Sequence[Mapping[str, Any]], path: str, content: str = CONTENT) -> tuple[str, str] | None:
     """Return the name and the arguments of a call that writes the file; None where no tool that was offered can."""
     by_name = {tool["function"]["name"].casefold(): tool["function"] for tool in tools if tool.get("function")}
-    chosen = next((by_name[name] for name in _WRITERS if name in by_name), None)
-    if chosen is None:
+    function = next((by_name[name] for name in _WRITERS if name in by_name), None)
+    if function is None:
         return None
-    properties = (chosen.get("parameters") or {}).get("properties") or {}
+    properties = (function.get("parameters") or {}).get("properties") or {}
     command = next((name for name in _COMMANDS if name in properties), None)
     place = next((name for name in _PATHS if name in properties), None)
     arguments: dict[str, Any] = {}
@@ -237,6 +237,6 @@ def _call_for(tools: Sequence[Mapping[str, Any]], path: str, content: str = CONT
         arguments[command] = ["bash", "-lc", line] if properties[command].get("type") == "array" else line
     if "command" in properties and place is not None:
         arguments["command"] = "create"
-    if "description" in ((chosen.get("parameters") or {}).get("required") or []):
+    if "description" in ((function.get("parameters") or {}).get("required") or []):
         arguments["description"] = "Write a file"
-    return chosen["name"], json.dumps(arguments)
+    return function["name"], json.dumps(arguments)

@@ -181,7 +181,7 @@ def main(argv: Sequence[str]) -> int:
     options = [f"--randomly-seed={arguments.seed}", *(_ENGINE_OPTIONS if arguments.engines else ()), *options]
     if _is_quick(arguments):
         os.environ[VARIABLE] = QUICK  # of the processes that are started
-    started = time.monotonic()
+    start_s = time.monotonic()
     results = []
     for result in chain.from_iterable(run_stage(stage, options, arguments.hang_s) for stage in stages):
         results.append(result)
@@ -193,7 +193,7 @@ def main(argv: Sequence[str]) -> int:
     for name in unstable:
         _print(f"UNSTABLE {name}: failed, and passed when it ran by itself")
     _print_costs(results, arguments.costs)
-    minutes, seconds = divmod(round(time.monotonic() - started), 60)
+    minutes, seconds = divmod(round(time.monotonic() - start_s), 60)
     peak = max((result.report.peak_mb for result in results), default=0)
     _print(f"\n{minutes}:{seconds:02}, the largest process {peak} MB; --seed {arguments.seed} repeats the order")
     _print(_counts(result.report for result in results) + (f", {len(unstable)} of them unstable" if unstable else ""))
@@ -222,9 +222,9 @@ def _has_character_table() -> bool:
 
 def _find_unstable(results: Sequence[ShareResult], options: Sequence[str], hang_s: float) -> list[str]:
     """Run the tests that failed again, and return them if all of them pass. A process that died is no such case."""
-    failed = [result for result in results if result.has_failed]
-    names = [name for result in failed for name in result.report.failures]
-    has_other_fault = any(result.death or not result.report.failures for result in failed)
+    failed_results = [result for result in results if result.has_failed]
+    names = [name for result in failed_results for name in result.report.failures]
+    has_other_fault = any(result.death or not result.report.failures for result in failed_results)
     if has_other_fault or not 0 < len(names) <= MOST_SECOND_RUNS:
         return []
     (second,) = run_stage(Stage([Share(tuple(names), 0.0)], 1), options, hang_s)
@@ -305,8 +305,10 @@ def _split(files: Sequence[str], share_s: float) -> Iterator[Share]:
     total = _total(files)
     count = max(1, round(total / share_s))
     places = accumulate(map(_seconds_of, files))
-    numbered = [(min(count - 1, int(place * count / total)), file) for place, file in zip(places, files, strict=True)]
-    for _, group in groupby(numbered, lambda pair: pair[0]):
+    numbered_files = [
+        (min(count - 1, int(place * count / total)), file) for place, file in zip(places, files, strict=True)
+    ]
+    for _, group in groupby(numbered_files, lambda pair: pair[0]):
         share = tuple(file for _, file in group)
         yield Share(share, _total(share))
 
@@ -339,7 +341,7 @@ def _run_share(share: Share, options: Sequence[str], folder: Path, hang_s: float
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "tests.depth"]
     argv += ["-p", "tests.suite_report", "--share-report", str(folder)]
     argv += [] if any(file.startswith(WINDOW_TESTS) for file in share.files) else ["-p", f"no:{QT_PLUGIN}"]
-    started = time.monotonic()
+    start_s = time.monotonic()
     with Path(folder, "output").open("wb") as output:
         process = subprocess.Popen(
             [*argv, *options, *share.files], stdout=output, stderr=subprocess.STDOUT, env=_share_environ()
@@ -351,15 +353,15 @@ def _run_share(share: Share, options: Sequence[str], folder: Path, hang_s: float
         share,
         report,
         Path(folder, "output").read_text(encoding="utf-8", errors="replace"),
-        time.monotonic() - started,
+        time.monotonic() - start_s,
         death,
         bool(death) or process.returncode not in {ExitCode.OK, ExitCode.NO_TESTS_COLLECTED},
     )
 
 
 def _share_environ() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name != _NO_BYTECODE}
-    return {**kept, LARGE_BLOCKS: str(_LARGE_BLOCK_BYTES)}
+    environ = {name: value for name, value in os.environ.items() if name != _NO_BYTECODE}
+    return {**environ, LARGE_BLOCKS: str(_LARGE_BLOCK_BYTES)}
 
 
 def _watch(process: "subprocess.Popen[bytes]", folder: Path, hang_s: float) -> str:
@@ -394,10 +396,10 @@ def _name_of_end(returncode: int) -> str:
 
 
 def _print_failures(results: Sequence[ShareResult]) -> None:
-    failed = [result for result in results if result.has_failed]
-    for result in failed:
+    failed_results = [result for result in results if result.has_failed]
+    for result in failed_results:
         _print(f"\n===== {result.share.name}\n{result.output}")
-    for result in failed:
+    for result in failed_results:
         for line in (*result.report.failures, result.death):
             if line:
                 _print(f"FAILED {line}")

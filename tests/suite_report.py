@@ -37,8 +37,8 @@ class CurrentTest(msgspec.Struct, frozen=True):
 
     def record(self) -> bytes:
         """Return what is kept of it: always as long, so that it replaces another in one go, and never in part."""
-        named = msgspec.structs.replace(self, name=self.name[:_NAME_CHARS])
-        return msgspec.json.encode(named).ljust(_RECORD_BYTES)
+        test = msgspec.structs.replace(self, name=self.name[:_NAME_CHARS])
+        return msgspec.json.encode(test).ljust(_RECORD_BYTES)
 
     def write(self, folder: Path) -> None:
         (folder / "current").write_bytes(self.record())

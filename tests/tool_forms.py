@@ -24,8 +24,8 @@ def read_forms() -> dict[str, list[dict[str, Any]]]:
     """Return each agent's longest list of tools, by the agent."""
     forms = {}
     for file in sorted(FOLDER.glob("*.json")):
-        offered = [list(_list_functions(tools)) for tools in read_transcript(file.stem).tools]
-        forms[file.stem] = max(offered, key=len, default=[])
+        tool_lists = [list(_list_functions(tools)) for tools in read_transcript(file.stem).tools]
+        forms[file.stem] = max(tool_lists, key=len, default=[])
     return forms
 
 

@@ -34,9 +34,9 @@ class Tensor(Protocol):
 
 def write_weightless(path: Path, values: Mapping[str, Value], tensors: Sequence[Tensor]) -> Path:
     """Write the file and return its path; its size is what the real file's would be, but for the vocabulary."""
-    described = with_vocabulary(values, tensors)
-    header = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(described))
-    header += b"".join(packed_text(key) + packed_value(typed(value)) for key, value in described.items())
+    metadata = with_vocabulary(values, tensors)
+    header = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata))
+    header += b"".join(packed_text(key) + packed_value(typed(value)) for key, value in metadata.items())
     offset = 0
     for tensor in tensors:
         header += packed_tensor(tensor, offset)

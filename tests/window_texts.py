@@ -166,12 +166,12 @@ class _Reader(ast.NodeVisitor):
             self.visit(value)
 
     def _check_sentence(self, node: ast.Call, name: str, sentences: list[str]) -> None:
-        given = {keyword.arg or "" for keyword in node.keywords} | ({"count"} if name == "tr_plural" else set())
-        expected = [placeholders(text) for text in sentences]
-        if name == "tr" and expected[0] != given:
-            self._source.add_fault(node, f"values {sorted(given)} for {sentences[0]!r}")
-        if name == "tr_plural" and not (expected[0] <= given == expected[1] | {"count"}):
-            self._source.add_fault(node, f"values {sorted(given)} for {sentences!r}")
+        value_names = {keyword.arg or "" for keyword in node.keywords} | ({"count"} if name == "tr_plural" else set())
+        expected_names = [placeholders(text) for text in sentences]
+        if name == "tr" and expected_names[0] != value_names:
+            self._source.add_fault(node, f"values {sorted(value_names)} for {sentences[0]!r}")
+        if name == "tr_plural" and not (expected_names[0] <= value_names == expected_names[1] | {"count"}):
+            self._source.add_fault(node, f"values {sorted(value_names)} for {sentences!r}")
         if any(_FRAGMENT.search(text) for text in sentences):
             self._source.add_fault(node, f"a piece of a sentence: {sentences[0]!r}")
 
@@ -260,8 +260,10 @@ def setting_entries() -> list[Entry]:
 
 def stray_words(sources: list[Source]) -> list[str]:
     """Return what is wrong with the words of the files that only the window's words are made in."""
-    checked = [item for item in sources if item.name.startswith(CHECKED) and not item.name.startswith(UNCHECKED)]
-    return [fault for source in checked for fault in source.faults]
+    checked_sources = [
+        item for item in sources if item.name.startswith(CHECKED) and not item.name.startswith(UNCHECKED)
+    ]
+    return [fault for source in checked_sources for fault in source.faults]
 
 
 def catalogue(sources: list[Source]) -> str:
@@ -288,8 +290,8 @@ def _format_entry(entry: Entry, files: list[str]) -> str:
 
 
 def _quote(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t")
-    first, *rest = [f'"{line}"' for line in escaped.replace("\n", "\\n\n").splitlines()]
+    escaped_text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t")
+    first, *rest = [f'"{line}"' for line in escaped_text.replace("\n", "\\n\n").splitlines()]
     return "\n".join(['""', first, *rest]) if rest else first.replace("\n", "")
 
 

@@ -44,7 +44,7 @@ class EndlessEngine:
     def expect_request(self) -> None:
         """Wait for the next request."""
         loop = asyncio.get_running_loop()
-        self.arrived, self.left = loop.create_future(), loop.create_future()
+        self.arrival, self.departure = loop.create_future(), loop.create_future()
 
     async def answer_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Read a request, and write tokens until nobody is there any more. A GET is for the models."""
@@ -53,12 +53,12 @@ class EndlessEngine:
             writer.close()
             return
         await reader.readuntil(b"}]")  # the end of its messages
-        self.arrived.set_result(None)
+        self.arrival.set_result(None)
         writer_task = asyncio.create_task(_write_tokens(writer)) if self.speaks else None
         with contextlib.suppress(OSError):
             while await reader.read(4096):
                 pass
-        self.left.set_result(time.perf_counter())
+        self.departure.set_result(time.perf_counter())
         if writer_task is not None:
             writer_task.cancel()
         writer.close()
@@ -100,10 +100,10 @@ async def _cancel_once(engine: EndlessEngine, gateway: BenchTarget, route: Bench
     first_piece = asyncio.Event()
     client = asyncio.create_task(_send_request(gateway, route, first_piece))
     async with asyncio.timeout(_GIVEN_UP_S):
-        await (first_piece.wait() if engine.speaks else engine.arrived)
+        await (first_piece.wait() if engine.speaks else engine.arrival)
         began = time.perf_counter()
         client.cancel()
-        return float(await engine.left) - began
+        return float(await engine.departure) - began
 
 
 async def _send_request(gateway: BenchTarget, route: BenchRoute, first_piece: asyncio.Event) -> None:

@@ -78,14 +78,14 @@ class Heartbeat:
         self.gaps_ms: list[float] = []
         self.own_ms: list[float] = []
         """As much of each gap as this process computed; the rest is the machine's doing."""
-        self._last = self._spent = 0.0
+        self._last = self._last_spent_s = 0.0
         self._timer = QTimer(timerType=Qt.TimerType.PreciseTimer)
         self._timer.setInterval(1)
         self._timer.timeout.connect(self._note_gap)
 
     def start(self) -> None:
         """Begin."""
-        self._last, self._spent = time.perf_counter(), time.thread_time()
+        self._last, self._last_spent_s = time.perf_counter(), time.thread_time()
         self._timer.start()
 
     def stop(self) -> None:
@@ -95,8 +95,8 @@ class Heartbeat:
     def _note_gap(self) -> None:
         now, spent_s = time.perf_counter(), time.thread_time()
         self.gaps_ms.append((now - self._last) * 1000)
-        self.own_ms.append((spent_s - self._spent) * 1000)
-        self._last, self._spent = now, spent_s
+        self.own_ms.append((spent_s - self._last_spent_s) * 1000)
+        self._last, self._last_spent_s = now, spent_s
 
 
 class TokenFeed:
@@ -161,11 +161,11 @@ def measure_all(tokens: int = TOKENS) -> list[ChatBenchFigure]:
 def measure_pictures(theme: Theme) -> list[ChatBenchFigure]:
     """Measure the memory of a window whose conversation of 50 pictures was read from end to beginning."""
     api, screen = make_screen(theme)
-    drawn = attachments.draw_picture("#e07a3a", "#5b4a63")
+    content = attachments.draw_picture("#e07a3a", "#5b4a63")
     messages: list[Message] = []
     for number in range(1, PICTURES + 1):
         picture = attachments.make_attachment(number + 100, f"{number}.png", kind=AttachmentKind.PICTURE)
-        api.replies[f"GET /attachments/{picture.id}/content"] = drawn
+        api.replies[f"GET /attachments/{picture.id}/content"] = content
         messages += _turn(number, picture)
     before = psutil.Process().memory_info().rss
     api.replies["GET /chats/c1"] = long_chat.make_chat(messages)

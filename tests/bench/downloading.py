@@ -143,7 +143,9 @@ def _measure_kills(served_file: ServedFile) -> list[BenchFigure]:
         blob = RepositoryCache(cache, _NAME).blob_path(served_file.file)
         right += isinstance(last, DownloadDone) and file_hash(blob) == served_file.file.sha256
         shutil.rmtree(cache)
-    share = BenchFigure(name=KILLS_HASH, measured=f"{right} of {whole}, {kills} kills", target="all", ok=right == whole)
+    share = BenchFigure(
+        name=KILLS_HASH, measurement=f"{right} of {whole}, {kills} kills", target="all", ok=right == whole
+    )
     return [share, at_most(KILLS_LOST, lost_bytes / (STREAMS * CHUNK_BYTES), 1.0)]
 
 

@@ -15,7 +15,7 @@ class BenchFigure(msgspec.Struct, frozen=True, kw_only=True):
     """One measured number and its target, in words with units. `ok` is None when it could not be measured."""
 
     name: str
-    measured: str
+    measurement: str
     target: str
     ok: bool | None
 
@@ -47,12 +47,12 @@ def at_least(name: str, value: float, limit: float, unit: str = "") -> BenchFigu
 
 def not_measured(name: str, target: str, why: str) -> BenchFigure:
     """Return a figure that is missing, with the reason in the place of the number."""
-    return BenchFigure(name=name, measured=why, target=target, ok=None)
+    return BenchFigure(name=name, measurement=why, target=target, ok=None)
 
 
 def without_target(name: str, measurement: str) -> BenchFigure:
     """Return a figure that has no target."""
-    return BenchFigure(name=name, measured=measurement, target="-", ok=None)
+    return BenchFigure(name=name, measurement=measurement, target="-", ok=None)
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
@@ -64,7 +64,7 @@ def figure_table(figures: Iterable[BenchFigure]) -> str:
     """Return the figures as lines of text: what, measured, target, ok."""
     words = {True: "yes", False: "NO", None: "-"}
     rows = [("what", "measured", "target", "ok")]
-    rows += [(figure.name, figure.measured, figure.target, words[figure.ok]) for figure in figures]
+    rows += [(figure.name, figure.measurement, figure.target, words[figure.ok]) for figure in figures]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     lines = [" | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([lines[0], "-+-".join("-" * width for width in widths), *lines[1:]])
@@ -75,5 +75,5 @@ def _make_figure(name: str, value: float, limit: float, *, unit: str, is_upper: 
     space = " " if unit else ""
     is_within = value <= limit if is_upper else value >= limit
     return BenchFigure(
-        name=name, measured=f"{value:.3g}{space}{unit}", target=f"{sign} {limit:g}{space}{unit}", ok=is_within
+        name=name, measurement=f"{value:.3g}{space}{unit}", target=f"{sign} {limit:g}{space}{unit}", ok=is_within
     )

@@ -228,13 +228,13 @@ def exllamav2(folder: str, _threads: int) -> Run:
 def _iterate(generator: Any, jobs: list[Any]) -> int:  # noqa: ANN401 -- either library's own type
     for job in jobs:
         generator.enqueue(job)
-    written = 0
+    token_count = 0
     while generator.num_remaining_jobs():
         for result in generator.iterate():
             if result["stage"] == "streaming":
                 _ = result.get("text")
-                written += 0 if result.get("token_ids") is None else result["token_ids"].shape[-1]
-    return written
+                token_count += 0 if result.get("token_ids") is None else result["token_ids"].shape[-1]
+    return token_count
 
 
 LOOPS = {

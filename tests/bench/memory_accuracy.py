@@ -106,7 +106,7 @@ def main() -> None:
         kv = "" if row.kv is None else f"kv {row.kv:g} {case.kv:g}"
         sys.stdout.write(f"{row.id:>3} {row.model[:38]:38} {totals_text} {kv:18} {row.setting_text} {row.aside}\n")
     for figure in measure():
-        sys.stdout.write(f"{figure.name}: {figure.measured} ({figure.target})\n")
+        sys.stdout.write(f"{figure.name}: {figure.measurement} ({figure.target})\n")
 
 
 if __name__ == "__main__":

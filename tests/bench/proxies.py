@@ -176,7 +176,7 @@ async def _crowd(sides: ProxyComparison) -> list[BenchFigure]:
     added_gaps = [{name: results[name].gap_s - results[ENGINE].gap_s for name in names} for results in rounds]
     gap_ms = statistics.median(gaps[OURS] for gaps in added_gaps) * 1e3
     return [
-        at_most(f"{CROWD} at once: tokens and ends lost", sum(results[OURS].lost for results in rounds), 0),
+        at_most(f"{CROWD} at once: tokens and ends lost", sum(results[OURS].lost_count for results in rounds), 0),
         at_most(f"{CROWD} at once: added to the gap between tokens, p99", gap_ms, GAP_MS, "ms"),
         without_target(f"{CROWD} at once: added to the gap, p99", _medians(added_gaps, 1e3, "ms")),
     ]

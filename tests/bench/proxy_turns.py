@@ -46,7 +46,7 @@ _TIMED = StreamPace(1, 1000)
 class CrowdResult(NamedTuple):
     """What became of many streams: tokens that did not arrive, and the 99th percentile between two that did."""
 
-    lost: int
+    lost_count: int
     gap_s: float
 
 

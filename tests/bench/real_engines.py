@@ -117,8 +117,8 @@ def measure(*, tune_minutes: float, with_vllm: bool = False, only: str = "") -> 
     runs = [run for run in (*RUNS, *((VLLM_RUN,) if vllm else ())) if only in {"", run.engine}]
     with run_gateway(prepare=partial(_prepare_models, vllm=vllm)) as (client, _, _):
         versions = _install_engines(client, runs, problems)
-        measured = list(_measure_runs(client, runs, versions, problems))
-        for run, receipt in measured:
+        run_receipts = list(_measure_runs(client, runs, versions, problems))
+        for run, receipt in run_receipts:
             if not receipt.disturbances:  # predictions have learned from it: once more
                 with contextlib.suppress(RoundhouseError):
                     _bench(client, run, versions)
@@ -130,7 +130,7 @@ def measure(*, tune_minutes: float, with_vllm: bool = False, only: str = "") -> 
             except RoundhouseError as error:
                 problems.append(f"Settings of {model}: {error}")
     return EngineFigures(
-        runs=measured,
+        runs=run_receipts,
         tunes=tunes,
         problems=problems,
         accuracy=accuracy,

@@ -141,42 +141,42 @@ class Replica:
 
     def __init__(self) -> None:
         self.line: deque[Question] = deque()
-        self.reading: Question | None = None
-        self.writing: list[tuple[float, int, Question]] = []
+        self.prefill_question: Question | None = None
+        self.decode_queue: list[tuple[float, int, Question]] = []
         self.version = 0
         self._cache: OrderedDict[int, int] = OrderedDict()
-        self._cached = 0
-        self._written = self._at = 0.0
+        self._cached_tokens = 0
+        self._written_tokens = self._at = 0.0
 
     def advance(self, now: float) -> None:
         """Write until now, unless a prompt was being read."""
-        if self.reading is None and self.writing:
-            self._written += (now - self._at) / self._step_s()
+        if self.prefill_question is None and self.decode_queue:
+            self._written_tokens += (now - self._at) / self._step_s()
         self._at = now
 
     def _step_s(self) -> float:
-        return STEP_S + STEP_MORE_S * len(self.writing)
+        return STEP_S + STEP_MORE_S * len(self.decode_queue)
 
     def begin(self) -> tuple[float, int] | None:
         """Begin to read a prompt; return for how long, and how much of it was in the cache. None: nothing to read."""
-        if self.reading is not None or not self.line or len(self.writing) == SLOTS:
+        if self.prefill_question is not None or not self.line or len(self.decode_queue) == SLOTS:
             return None
-        self.reading = question = self.line.popleft()
+        self.prefill_question = question = self.line.popleft()
         cached_tokens = SYSTEM_TOKENS + self.recall(question.person.conversation)
         self.keep(question.person.conversation, question.prompt)
         return (question.prompt - cached_tokens) / READING_PER_S, cached_tokens
 
     def end_reading(self, number: int) -> Question:
         """Begin to write the answer to what was read."""
-        question = self.reading
+        question = self.prefill_question
         assert question is not None
-        self.reading = None
-        heapq.heappush(self.writing, (self._written + question.answer, number, question))
+        self.prefill_question = None
+        heapq.heappush(self.decode_queue, (self._written_tokens + question.answer, number, question))
         return question
 
     def next_end_s(self) -> float:
         """Return how long it takes until an answer is whole."""
-        return max(0.0, (self.writing[0][0] - self._written) * self._step_s())
+        return max(0.0, (self.decode_queue[0][0] - self._written_tokens) * self._step_s())
 
     def recall(self, conversation: int) -> int:
         """Return how much of a conversation is in the cache, without what all have in common."""
@@ -185,10 +185,10 @@ class Replica:
     def keep(self, conversation: int, tokens: int) -> None:
         """Keep a conversation, and forget those that were used longest ago."""
         own = tokens - SYSTEM_TOKENS
-        self._cached += own - self._cache.pop(conversation, 0)
+        self._cached_tokens += own - self._cache.pop(conversation, 0)
         self._cache[conversation] = own
-        while self._cached > CACHE_TOKENS:
-            self._cached -= self._cache.popitem(last=False)[1]
+        while self._cached_tokens > CACHE_TOKENS:
+            self._cached_tokens -= self._cache.popitem(last=False)[1]
 
 
 class Row(NamedTuple):
@@ -213,7 +213,7 @@ class Simulation:
         self._events: list[tuple[float, int, Person | int, int]] = []
         self._ttfts: list[float] = []
         self._totals: list[float] = []
-        self._prompt = self._cached = self._answer = 0
+        self._prompt = self._cached_tokens = self._answer = 0
         for number in range(people * replicas):
             person = Person(-number - 1, rng.randrange(TURNS))
             self._plan(rng.uniform(0.0, THINKING_S[1]), person)
@@ -232,7 +232,7 @@ class Simulation:
         return Row(
             tokens_per_s=self._answer / seconds,
             requests_per_s=len(self._totals) / seconds,
-            hit=self._cached / self._prompt,
+            hit=self._cached_tokens / self._prompt,
             ttft_s=(percentile(self._ttfts, 50), percentile(self._ttfts, 99)),
             total_s=(percentile(self._totals, 50), percentile(self._totals, 99)),
         )
@@ -258,12 +258,12 @@ class Simulation:
         """End what is due at a replica: a prompt that is read, or an answer that is whole."""
         replica = self._replicas[place]
         replica.advance(now)
-        if replica.reading is not None:
+        if replica.prefill_question is not None:
             question = replica.end_reading(next(self._numbers))
             if now > WARM_UP_S:
                 self._ttfts.append(now - question.asked_at)
         else:
-            _, _, question = heapq.heappop(replica.writing)
+            _, _, question = heapq.heappop(replica.decode_queue)
             self._end(now, question, place)
         self._resume(now, place)
 
@@ -283,12 +283,12 @@ class Simulation:
         prompt = replica.begin()
         if prompt is not None:
             reading_s, cached_tokens = prompt
-            if now > WARM_UP_S and replica.reading is not None:
-                self._prompt += replica.reading.prompt
-                self._cached += cached_tokens
+            if now > WARM_UP_S and replica.prefill_question is not None:
+                self._prompt += replica.prefill_question.prompt
+                self._cached_tokens += cached_tokens
             replica.version += 1
             self._plan(now + reading_s, place, replica.version)
-        elif replica.reading is None and replica.writing:
+        elif replica.prefill_question is None and replica.decode_queue:
             replica.version += 1
             self._plan(now + replica.next_end_s(), place, replica.version)
 

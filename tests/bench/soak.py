@@ -76,7 +76,7 @@ class SoakRun:
         self.faults: collections.Counter[str] = collections.Counter()
         self.wrong: list[str] = []
         self.engines: Alive = set()
-        self.unconfined: Alive = set()
+        self.unconfined_engines: Alive = set()
         self.weights: list[int] = []
         self.resident = 0
         """Bytes of the gateway's memory once all was quiet again."""
@@ -179,7 +179,7 @@ class SoakRun:
             self.weights.append(self._gateway.memory_info().rss)
             children = self._gateway.children(recursive=True)
             self.engines |= _alive_processes(children)
-            self.unconfined |= _alive_processes(child for child in children if _is_unconfined_engine(child))
+            self.unconfined_engines |= _alive_processes(child for child in children if _is_unconfined_engine(child))
             await asyncio.sleep(_SAMPLE_S)
 
     async def _wait_until_quiet(self, http: aiohttp.ClientSession) -> None:
@@ -216,7 +216,7 @@ def measure(minutes: float = 1.0) -> Sequence[BenchFigure]:
 def _count_unconfined(name: str, soak: SoakRun) -> BenchFigure:
     if not sys.platform.startswith("linux"):
         return not_measured(name, "<= 0", "engines are confined on Linux only")
-    return at_most(name, len(soak.unconfined), 0)
+    return at_most(name, len(soak.unconfined_engines), 0)
 
 
 def _run_soak(seconds: float) -> tuple[SoakRun, int]:

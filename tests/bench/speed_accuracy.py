@@ -51,14 +51,14 @@ class SpeedCase(msgspec.Struct, frozen=True):
     """One prediction beside its measurement, in tokens per second."""
 
     row: SpeedRow
-    predicted: float
+    prediction: float
     low: float
     high: float
 
     @property
     def error(self) -> float:
         """Return how far off the prediction is, as a share of what was measured."""
-        return self.predicted / self.row.decode - 1
+        return self.prediction / self.row.decode - 1
 
     @property
     def is_covered(self) -> bool:
@@ -231,7 +231,7 @@ def _aside_figure(group: str) -> BenchFigure:
 
 
 def _plain_figure(name: str, measurement: str) -> BenchFigure:
-    return BenchFigure(name=name, measured=measurement, target="none", ok=None)
+    return BenchFigure(name=name, measurement=measurement, target="none", ok=None)
 
 
 def _can_calibrate(row: SpeedRow) -> bool:

@@ -108,8 +108,8 @@ def _line(factor: float) -> str:
 
 
 def _point(case: SpeedCase) -> str:
-    measured_rate, predicted_rate = (min(_HIGH, max(_LOW, rate)) for rate in (case.row.decode, case.predicted))
-    name = f"{case.row.device}: {case.row.model}, {case.row.decode:g} measured, {case.predicted:.3g} predicted"
+    measured_rate, predicted_rate = (min(_HIGH, max(_LOW, rate)) for rate in (case.row.decode, case.prediction))
+    name = f"{case.row.device}: {case.row.model}, {case.row.decode:g} measured, {case.prediction:.3g} predicted"
     place = f'cx="{_x_of(measured_rate):.1f}" cy="{_y_of(predicted_rate):.1f}" r="3"'
     colour = _COLOURS[plot_family(case)]
     return f'<circle {place} fill="{colour}" fill-opacity="0.7"><title>{escape(name)}</title></circle>'

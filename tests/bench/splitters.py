@@ -49,7 +49,7 @@ _BATCH = 16
 _LEAST_TEXT = 64
 _WAIT_S = 900.0
 _Split = Callable[[Sequence[Path], Sequence[str]], list[list[TextChunk]]]
-_Embed = Callable[[Sequence[str]], list[list[float]]]
+_Embedder = Callable[[Sequence[str]], list[list[float]]]
 
 
 class Splitter(NamedTuple):
@@ -102,7 +102,7 @@ def _their_splitter(python: str, name: str, size: int, overlap: int) -> _Split:
     return split
 
 
-def _measure_splitter(home: Path, splitter: Splitter, embed: _Embed) -> Iterator[BenchFigure]:
+def _measure_splitter(home: Path, splitter: Splitter, embed: _Embedder) -> Iterator[BenchFigure]:
     for questions in SETS:
         index = DocumentIndex(home / "index")
         index.remove()
@@ -130,7 +130,7 @@ def _put_texts(writer: IndexWriter, questions: QuestionSet, splitter: Splitter) 
         writer.put_file(DocumentFile(id=file_id(str(path)), path=str(path), size_bytes=len(text)), text, chunks)
 
 
-def _put_vectors(writer: IndexWriter, embed: _Embed) -> None:
+def _put_vectors(writer: IndexWriter, embed: _Embedder) -> None:
     while passages := writer.list_unembedded(_BATCH):
         vectors = embed([passage.text for passage in passages])
         writer.use_model(EmbeddingModel("bench", len(vectors[0])))
@@ -165,7 +165,7 @@ def _first(texts: Sequence[str], room: int) -> list[str]:
     return first_models
 
 
-def _embedder(url: str, model: str) -> _Embed:
+def _embedder(url: str, model: str) -> _Embedder:
     def embed(texts: Sequence[str]) -> list[list[float]]:
         body = json.dumps({"model": model, "input": list(texts)}).encode()
         request = urllib.request.Request(f"{url}/v1/embeddings", body, {"Content-Type": "application/json"})  # noqa: S310 -- our own gateway

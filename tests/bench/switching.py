@@ -43,7 +43,7 @@ def measure(rounds: int = ROUNDS) -> Sequence[BenchFigure]:
         at_most("switch to another model beyond the engine's own load", more, TARGET_S, "s"),
         BenchFigure(
             name="switch to another model, first token",
-            measured=f"{statistics.median(switched_s for switched_s, _ in pairs):.2f} s",
+            measurement=f"{statistics.median(switched_s for switched_s, _ in pairs):.2f} s",
             target="-",
             ok=None,
         ),

@@ -89,18 +89,18 @@ def test_every_measurement_in_the_list_exists(measurement: Measurement) -> None:
 
 def test_a_library_of_many_stores_is_looked_through() -> None:
     indexed_files, cold, restarted_s, again = indexing.measure(files=21)
-    assert float(indexed_files.measured) == 1
-    assert float(cold.measured.split()[0]) < 20
-    assert float(restarted_s.measured.split()[0]) < 20
-    assert again.measured.endswith("ms")
+    assert float(indexed_files.measurement) == 1
+    assert float(cold.measurement.split()[0]) < 20
+    assert float(restarted_s.measurement.split()[0]) < 20
+    assert again.measurement.endswith("ms")
 
 
 @SLOW
 def test_startup_measures() -> None:
     seconds, spent_s, megabytes, up = startup.measure(runs=1, settle_s=0.1)
     for figure in (seconds, spent_s, up):
-        assert 0.05 < float(figure.measured.split()[0]) < 20
-    assert 20 < float(megabytes.measured.split()[0]) < 500
+        assert 0.05 < float(figure.measurement.split()[0]) < 20
+    assert 20 < float(megabytes.measurement.split()[0]) < 500
 
 
 @SLOW
@@ -111,19 +111,19 @@ def test_all_proxies_are_measured_in_every_dialect_and_without_go(monkeypatch: p
     monkeypatch.setattr(go_proxy, "build", no_go)
     extent = proxies.Extent(rounds=1, streams_s=0.1, answers_s=0.05, pairs=2, tokens=2)
     figures = {figure.name: figure for figure in proxies.measure(extent)}
-    assert figures["Go's proxy"].measured == "there is no Go"
-    assert {figure.measured for name, figure in figures.items() if name.endswith("/ Go")} == {"needs Go"}
-    costs = figures["CPU per chunk, 16 x 50/s"].measured
+    assert figures["Go's proxy"].measurement == "there is no Go"
+    assert {figure.measurement for name, figure in figures.items() if name.endswith("/ Go")} == {"needs Go"}
+    costs = figures["CPU per chunk, 16 x 50/s"].measurement
     assert all(f"{name} " in costs for name in ("bare aiohttp", "gateway", *dialect_routes()))
-    assert figures["200 x 20/s at once: tokens and ends lost"].measured == "0"
+    assert figures["200 x 20/s at once: tokens and ends lost"].measurement == "0"
     for dialect in ("native", *dialect_routes()):
-        assert "ms" in figures[f"added to the first token beside 8 x 50/s, {dialect}, p50"].measured
+        assert "ms" in figures[f"added to the first token beside 8 x 50/s, {dialect}, p50"].measurement
 
 
 @SLOW
 def test_commands_are_measured() -> None:
     for figure in guide.measure_help(runs=1):
-        assert 0.01 < float(figure.measured.split()[0]) < 20_000
+        assert 0.01 < float(figure.measurement.split()[0]) < 20_000
         assert figure.ok is not None
 
 
@@ -131,62 +131,64 @@ def test_commands_are_measured() -> None:
 @pytest.mark.real_engine
 def test_first_tokens_are_measured() -> None:
     for figure in guide.measure_first_tokens(runs=1):
-        assert 0.05 < float(figure.measured.split()[0]) < 60
+        assert 0.05 < float(figure.measurement.split()[0]) < 60
 
 
 @SLOW
 @pytest.mark.skipif(shutil.which("curl") is None, reason="it is what pulling is compared with")
 def test_pulling_is_measured() -> None:
     (figure,) = downloading.measure_pull(size=1_000_000, pulls=1)
-    assert 0.01 < float(figure.measured.split()[0]) < 60
+    assert 0.01 < float(figure.measurement.split()[0]) < 60
 
 
 @pytest.mark.slow
 def test_every_token_is_counted_once_in_every_dialect() -> None:
     with start_proxied_engine() as there:
         turns = {name: ProxyTurn(there.gateway, StreamPace(3, 500), name) for name in ("", *dialect_routes())}
-        lost_by_name = {name: asyncio.run(proxy_turns.run_crowd(turn, tokens=7)).lost for name, turn in turns.items()}
+        lost_by_name = {
+            name: asyncio.run(proxy_turns.run_crowd(turn, tokens=7)).lost_count for name, turn in turns.items()
+        }
     assert lost_by_name == dict.fromkeys(turns, 0)
 
 
 @SLOW
 def test_a_crowd_is_served() -> None:
     unserved_count, weight = crowd.measure(idle=70, streams=8)
-    assert unserved_count.measured == "0"
-    assert 20 < float(weight.measured.split()[0]) < 500
+    assert unserved_count.measurement == "0"
+    assert 20 < float(weight.measurement.split()[0]) < 500
 
 
 @pytest.mark.slow
 def test_engines_learn_that_their_clients_have_gone() -> None:
     for figure in cancelling.measure(cancels=4):
-        assert 0 < float(figure.measured.split()[0]) < 10_000
+        assert 0 < float(figure.measurement.split()[0]) < 10_000
 
 
 @SLOW
 def test_a_soak_finds_nothing_wrong_and_sees_what_is() -> None:
     figures = {figure.name: figure for figure in soak.measure(minutes=0.15)}
-    assert figures["soak: wrong answers"].measured == "0"
-    assert figures["soak: processes left behind"].measured == "0"
-    assert int(figures["soak: right"].measured) > 10
-    assert "Ollama chat, streamed" in figures["soak: asked in"].measured
-    assert 20 < float(figures["soak: gateway resident memory at the end"].measured.split()[0]) < 500
+    assert figures["soak: wrong answers"].measurement == "0"
+    assert figures["soak: processes left behind"].measurement == "0"
+    assert int(figures["soak: right"].measurement) > 10
+    assert "Ollama chat, streamed" in figures["soak: asked in"].measurement
+    assert 20 < float(figures["soak: gateway resident memory at the end"].measurement.split()[0]) < 500
 
 
 @SLOW
 @pytest.mark.real_engine
 def test_typing_on_is_measured_against_reading_anew() -> None:
     share, cold, typed_share = completing.measure(rounds=1)
-    milliseconds = [float(figure.measured.split()[0].replace(",", "")) for figure in (cold, typed_share)]
+    milliseconds = [float(figure.measurement.split()[0].replace(",", "")) for figure in (cold, typed_share)]
     assert all(0 < value < 60_000 for value in milliseconds)
-    assert float(share.measured) > 0
+    assert float(share.measurement) > 0
 
 
 @pytest.mark.slow
 @pytest.mark.real_engine
 def test_throughput_is_measured_with_the_real_engine(tmp_path: Path) -> None:
     share, speed, *_ = throughput.measure(TinyLlama().write(tmp_path / "tiny.gguf"), rounds=1, tokens=50)
-    assert float(share.measured) > 0.1
-    assert speed.measured.endswith("tokens/s")
+    assert float(share.measurement) > 0.1
+    assert speed.measurement.endswith("tokens/s")
 
 
 def test_without_a_model_it_says_what_is_missing(tmp_path: Path) -> None:
@@ -195,7 +197,7 @@ def test_without_a_model_it_says_what_is_missing(tmp_path: Path) -> None:
 
 def test_a_gain_is_what_is_certain_of_it() -> None:
     ratios = {"first token": Figure(value=0.5, low=0.4, high=1.1), "each token": Figure(value=0.7, low=0.6, high=0.8)}
-    model = tuned.TunedModel(name="m", workload=Workload.CHAT, tuned=TUNING_RESULT, ratios=ratios, disturbances=[])
+    model = tuned.TunedModel(name="m", workload=Workload.CHAT, tune=TUNING_RESULT, ratios=ratios, disturbances=[])
     assert model.best_gain == pytest.approx(25)
     assert "| 25 % |" in "\n".join(tuned.describe_tunings({("m", Workload.CHAT): model}, duration_s=60))
 

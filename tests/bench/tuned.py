@@ -54,7 +54,7 @@ class TunedModel:
 
     name: str
     workload: Workload
-    tuned: TuneResult
+    tune: TuneResult
     ratios: dict[str, Figure]
     disturbances: list[str]
 
@@ -118,7 +118,7 @@ def _tune_model(client: GatewayClient, name: str, workload: Workload, minutes: f
     result = follow_job(client, TuneChanged).result
     assert result is not None
     if result.settings == result.settings_before:
-        return TunedModel(name=name, workload=workload, tuned=result, ratios={}, disturbances=result.disturbances)
+        return TunedModel(name=name, workload=workload, tune=result, ratios={}, disturbances=result.disturbances)
     before: list[BenchmarkSample] = []
     after: list[BenchmarkSample] = []
     disturbances: set[str] = set()
@@ -128,13 +128,13 @@ def _tune_model(client: GatewayClient, name: str, workload: Workload, minutes: f
             samples.extend(receipt.samples)
             disturbances.update(receipt.disturbances)
     ratios = {axis: bootstrap_time_ratio(before, after, time_of) for axis, time_of in AXES.items()}
-    return TunedModel(name=name, workload=workload, tuned=result, ratios=ratios, disturbances=sorted(disturbances))
+    return TunedModel(name=name, workload=workload, tune=result, ratios=ratios, disturbances=sorted(disturbances))
 
 
 def _bench_with(client: GatewayClient, name: str, workload: Workload, settings: ModelSettings) -> BenchmarkReceipt:
     client.post("/model-settings", SetModel(model=name, settings=settings), object)
-    measured = BenchmarkSettings(workload=workload, requests=_REQUESTS, rounds=1)
-    start = StartBenchmark(model=name, settings=measured, keeps_disturbed=True)
+    benchmark_settings = BenchmarkSettings(workload=workload, requests=_REQUESTS, rounds=1)
+    start = StartBenchmark(model=name, settings=benchmark_settings, keeps_disturbed=True)
     client.post("/benchmarks", start, BenchmarkChanged, timeout_s=LONGEST_S)
     return client.get(f"/benchmarks/{follow_job(client, BenchmarkChanged).receipt}", BenchmarkReceipt)
 
@@ -147,7 +147,7 @@ def describe_tunings(results: dict[tuple[str, Workload], TunedModel | str], *, d
         [
             name,
             workload.value,
-            ", ".join(entry.name for entry in result.tuned.entries if entry.is_kept) or "nothing",
+            ", ".join(entry.name for entry in result.tune.entries if entry.is_kept) or "nothing",
             *(_describe_ratio(result.ratios.get(axis)) for axis in AXES),
             f"{result.best_gain:.0f} %" if result.best_gain > 0 else "none",
             "yes" if result.disturbances else "",
@@ -162,7 +162,7 @@ def describe_tunings(results: dict[tuple[str, Workload], TunedModel | str], *, d
             yield f"- {name}, {workload.value}: {result}"
             continue
         tried_names = [
-            f"{entry.name} {format_ratio(entry.ratio)}" for entry in result.tuned.entries if entry.ratio is not None
+            f"{entry.name} {format_ratio(entry.ratio)}" for entry in result.tune.entries if entry.ratio is not None
         ]
         yield f"- {name}, {workload.value}, tried, whole answers to before: {', '.join(tried_names)}."
 

@@ -113,7 +113,9 @@ def _measure_kills(ground: _XetFixture) -> list[BenchFigure]:
         whole += 1
         right += file_hash(cache.blob_path(file)) == file.sha256
         shutil.rmtree(ground.folder / "hub")
-    share = BenchFigure(name=KILLS_HASH, measured=f"{right} of {whole}, {kills} kills", target="all", ok=right == whole)
+    share = BenchFigure(
+        name=KILLS_HASH, measurement=f"{right} of {whole}, {kills} kills", target="all", ok=right == whole
+    )
     return [share, at_most(KILLS_LOST, lost_bytes / (STREAMS * CHUNK_BYTES), 1.0)]
 
 

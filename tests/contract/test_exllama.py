@@ -60,7 +60,7 @@ def started(adapter: WorkerAdapter, model: Path = HF, **more: Any) -> Worker:  #
 
 
 @pytest.fixture(scope="module", params=list(ADAPTERS))
-def running(request: pytest.FixtureRequest) -> Iterator[Worker]:
+def worker(request: pytest.FixtureRequest) -> Iterator[Worker]:
     with closing(started(ADAPTERS[request.param])) as worker:
         assert worker.is_ready(), worker.lines
         yield worker
@@ -82,26 +82,26 @@ def changed(folder: Path, **config: object) -> Path:
     return model
 
 
-def test_it_says_what_the_library_writes_character_for_character(running: Worker) -> None:
-    answer = complete_text(running)
+def test_it_says_what_the_library_writes_character_for_character(worker: Worker) -> None:
+    answer = complete_text(worker)
     assert answer["choices"][0]["text"] == "grün 🚂"
     assert answer["choices"][0]["finish_reason"] == "stop"
     assert answer["usage"]["completion_tokens"] >= len("grün 🚂".encode())
 
 
-def test_a_limit_ends_it(running: Worker) -> None:
-    choice = complete_text(running, max_tokens=2)["choices"][0]
+def test_a_limit_ends_it(worker: Worker) -> None:
+    choice = complete_text(worker, max_tokens=2)["choices"][0]
     assert (choice["text"], choice["finish_reason"]) == ("gr", "length")
 
 
-def test_a_chat_is_rendered_with_the_model_s_own_template(running: Worker) -> None:
-    answer = running.ask("/v1/chat/completions", {"messages": SAY, "max_tokens": 300})
+def test_a_chat_is_rendered_with_the_model_s_own_template(worker: Worker) -> None:
+    answer = worker.ask("/v1/chat/completions", {"messages": SAY, "max_tokens": 300})
     assert answer["choices"][0]["message"]["content"].startswith("grün 🚂")
 
 
-def test_its_load_is_told_in_stages_and_its_cache_holds_every_slot(running: Worker) -> None:
-    wait_until(lambda: ContextSet(tokens=512, slots=2) in running.events())
-    assert LoadProgress(stage="Reading weights", fraction=1.0) in running.events()
+def test_its_load_is_told_in_stages_and_its_cache_holds_every_slot(worker: Worker) -> None:
+    wait_until(lambda: ContextSet(tokens=512, slots=2) in worker.events())
+    assert LoadProgress(stage="Reading weights", fraction=1.0) in worker.events()
 
 
 @pytest.mark.parametrize(
@@ -115,28 +115,28 @@ def test_its_load_is_told_in_stages_and_its_cache_holds_every_slot(running: Work
     ids=["too long", "not offered", "too many alternatives", "a schema nobody understands"],
 )
 def test_what_it_cannot_take_is_refused_and_the_next_is_answered(
-    running: Worker, body: dict[str, Any], status: int
+    worker: Worker, body: dict[str, Any], status: int
 ) -> None:
-    assert running.status("/v1/completions", body) == status
-    assert complete_text(running)["choices"][0]["text"] == "grün 🚂"
+    assert worker.status("/v1/completions", body) == status
+    assert complete_text(worker)["choices"][0]["text"] == "grün 🚂"
 
 
-def test_a_client_that_goes_away_frees_the_slot(running: Worker) -> None:
+def test_a_client_that_goes_away_frees_the_slot(worker: Worker) -> None:
     import http.client  # noqa: PLC0415 -- only this test hangs up
 
     for _ in range(4):  # twice as many as there are slots: each would go on to the end of the context
-        connection = http.client.HTTPConnection(running.plan.base_url.removeprefix("http://"), timeout=PATIENCE_S)
-        request = running.request("/v1/completions", {"prompt": "a", "ignore_eos": True, "stream": True})
+        connection = http.client.HTTPConnection(worker.plan.base_url.removeprefix("http://"), timeout=PATIENCE_S)
+        request = worker.request("/v1/completions", {"prompt": "a", "ignore_eos": True, "stream": True})
         connection.request("POST", "/v1/completions", request.data, dict(request.header_items()))
         assert connection.getresponse().read(16)
         connection.close()
-    assert complete_text(running)["choices"][0]["text"] == "grün 🚂"
+    assert complete_text(worker)["choices"][0]["text"] == "grün 🚂"
 
 
 @pytest.mark.parametrize("top", [0, 2])
-def test_each_token_comes_with_what_the_model_thought_of_it(running: Worker, top: int) -> None:
+def test_each_token_comes_with_what_the_model_thought_of_it(worker: Worker, top: int) -> None:
     wishes = {"messages": SAY, "max_tokens": 3, "logprobs": True, "top_logprobs": top, "temperature": 0}
-    content = running.ask("/v1/chat/completions", wishes)["choices"][0]["logprobs"]["content"]
+    content = worker.ask("/v1/chat/completions", wishes)["choices"][0]["logprobs"]["content"]
     sure = 4.0 - math.log(math.exp(4.0) + math.exp(2.0) + 262)
     assert [entry["token"] for entry in content] == ["g", "r", "�"], "the first byte of ü is no character"
     assert [entry["logprob"] for entry in content] == pytest.approx([sure] * 3, abs=1e-4)
@@ -145,19 +145,19 @@ def test_each_token_comes_with_what_the_model_thought_of_it(running: Worker, top
         assert figures == pytest.approx([sure, sure - 2.0][:top], abs=1e-4)
 
 
-def test_without_being_asked_no_figures_come(running: Worker) -> None:
-    assert complete_text(running)["choices"][0].get("logprobs") is None
+def test_without_being_asked_no_figures_come(worker: Worker) -> None:
+    assert complete_text(worker)["choices"][0].get("logprobs") is None
 
 
-def test_figures_come_with_every_token_of_a_character_in_pieces_and_not_with_the_end(running: Worker) -> None:
-    choice = complete_text(running, logprobs=0)["choices"][0]
+def test_figures_come_with_every_token_of_a_character_in_pieces_and_not_with_the_end(worker: Worker) -> None:
+    choice = complete_text(worker, logprobs=0)["choices"][0]
     assert choice["text"] == "grün 🚂"
     assert len(choice["logprobs"]["token_logprobs"]) == len("grün 🚂".encode())
 
 
-def test_a_schema_nobody_understands_is_refused_with_its_reason(running: Worker) -> None:
+def test_a_schema_nobody_understands_is_refused_with_its_reason(worker: Worker) -> None:
     body = {"prompt": "a:b", "response_format": make_form({"type": "nonsense"})}
-    error = running.refusal("/v1/completions", body)[1]["error"]
+    error = worker.refusal("/v1/completions", body)[1]["error"]
     assert (error["code"], error["param"]) == ("invalid_schema", "response_format")
     assert error["message"] == "This schema cannot be followed: Invalid type: nonsense."
 
@@ -240,13 +240,13 @@ def test_two_answers_at_once_keep_to_their_own_schemas(older: Worker) -> None:
 
 
 @pytest.mark.parametrize("breaks_at", [0, 3], ids=["at once", "in the middle"])
-def test_a_schema_that_gets_too_hard_ends_that_answer_alone(running: Worker, breaks_at: int) -> None:
+def test_a_schema_that_gets_too_hard_ends_that_answer_alone(worker: Worker, breaks_at: int) -> None:
     hard = {"prompt": "a:bcdef", "response_format": make_form({"const": "too long", "breaks_at": breaks_at})}
-    status, error = running.refusal("/v1/completions", hard)
+    status, error = worker.refusal("/v1/completions", hard)
     assert (status, error["error"]["code"]) == (400, "invalid_schema")
     assert "Parser limit exceeded" in error["error"]["message"]
     assert "state" not in error["error"]["message"]
-    assert complete_text(running)["choices"][0]["text"] == "grün 🚂"
+    assert complete_text(worker)["choices"][0]["text"] == "grün 🚂"
 
 
 def test_without_llguidance_the_older_one_refuses_schemas(tmp_path: Path) -> None:
@@ -399,10 +399,10 @@ def test_text_comes_as_the_tokens_in_a_row_would_have_it() -> None:
 
 
 def test_tokens_whose_texts_stand_in_a_row_are_decoded_once() -> None:
-    decoded: list[list[int]] = []
+    decode_calls: list[list[int]] = []
 
     def decode(tokens: Sequence[int]) -> str:
-        decoded.append(list(tokens))
+        decode_calls.append(list(tokens))
         return bytes(tokens).decode("utf-8", "replace")
 
     texts: dict[int, str] = {}
@@ -410,8 +410,8 @@ def test_tokens_whose_texts_stand_in_a_row_are_decoded_once() -> None:
         decoder = WindowDecoder(decode, texts)
         assert "".join(map(decoder.feed, word.encode())) == word
         assert decoder.flush() == ""
-    assert sum(tokens == [ord("a")] for tokens in decoded) == 1
-    assert max(map(len, decoded)) == len("🚂".encode())
+    assert sum(tokens == [ord("a")] for tokens in decode_calls) == 1
+    assert max(map(len, decode_calls)) == len("🚂".encode())
 
 
 @pytest.mark.parametrize("joint", ["", " "])

@@ -32,7 +32,7 @@ def question(*addresses: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def seeing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+def vision_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     folder = tmp_path_factory.mktemp("seeing")
     with closing(started(EXL3, changed(folder, vision_config={"depth": 1}))) as worker:
         assert worker.is_ready(), worker.lines
@@ -46,7 +46,7 @@ def said_of(worker: Worker, *addresses: str) -> str:
 
 @pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
-    ("file", "kind", "seen"),
+    ("file", "kind", "description"),
     [
         (picture_file(), "png", "3x2 (255, 0, 0)"),
         (picture_file(form="GIF"), "gif", "3x2 (255, 0, 0)"),
@@ -56,17 +56,19 @@ def said_of(worker: Worker, *addresses: str) -> str:
     ],
     ids=["png", "gif", "jpeg", "transparent", "grey"],
 )
-def test_a_picture_is_looked_at_where_it_stands(seeing: Worker, file: bytes, kind: str, seen: str) -> None:
-    assert said_of(seeing, address(file, kind)).startswith(seen)
+def test_a_picture_is_looked_at_where_it_stands(
+    vision_worker: Worker, file: bytes, kind: str, description: str
+) -> None:
+    assert said_of(vision_worker, address(file, kind)).startswith(description)
 
 
-def test_several_are_seen_in_their_order_and_one_again_is_the_same(seeing: Worker) -> None:
+def test_several_are_seen_in_their_order_and_one_again_is_the_same(vision_worker: Worker) -> None:
     red, blue = address(picture_file()), address(picture_file((5, 5), "blue"))
-    assert said_of(seeing, red, blue, red).startswith("3x2 (255, 0, 0)5x5 (0, 0, 255)3x2 (255, 0, 0)")
+    assert said_of(vision_worker, red, blue, red).startswith("3x2 (255, 0, 0)5x5 (0, 0, 255)3x2 (255, 0, 0)")
 
 
-def test_a_prompt_can_be_looked_at_with_marks_in_the_place_of_pictures(seeing: Worker) -> None:
-    prompt = seeing.ask("/apply-template", question(address(picture_file())))["prompt"]
+def test_a_prompt_can_be_looked_at_with_marks_in_the_place_of_pictures(vision_worker: Worker) -> None:
+    prompt = vision_worker.ask("/apply-template", question(address(picture_file())))["prompt"]
     assert "<|picture-" in prompt
 
 
@@ -92,14 +94,14 @@ def huge() -> str:
     ids=["elsewhere", "text", "base64", "nothing", "cut", "bmp", "huge", "heavy", "many", "narrow"],
 )
 def test_what_cannot_be_looked_at_is_refused_and_the_next_is_answered(
-    seeing: Worker,
+    vision_worker: Worker,
     addresses: Callable[[], tuple[str, ...]],
     sentence: str,
 ) -> None:
-    status, document = seeing.refusal("/v1/chat/completions", question(*addresses()))
+    status, document = vision_worker.refusal("/v1/chat/completions", question(*addresses()))
     assert (status, document["error"]["code"]) == (400, "invalid_image")
     assert sentence in document["error"]["message"]
-    assert said_of(seeing, address(picture_file())).startswith("3x2")
+    assert said_of(vision_worker, address(picture_file())).startswith("3x2")
 
 
 def test_a_model_that_sees_nothing_says_so() -> None:
@@ -109,9 +111,9 @@ def test_a_model_that_sees_nothing_says_so() -> None:
     assert (status, document["error"]["code"]) == (400, "unsupported_content")
 
 
-def test_a_text_that_only_looks_like_a_mark_is_text(seeing: Worker) -> None:
-    said_of(seeing, address(picture_file()))
-    mark = seeing.ask("/apply-template", question(address(picture_file())))["prompt"].partition("say:")[2]
+def test_a_text_that_only_looks_like_a_mark_is_text(vision_worker: Worker) -> None:
+    said_of(vision_worker, address(picture_file()))
+    mark = vision_worker.ask("/apply-template", question(address(picture_file())))["prompt"].partition("say:")[2]
     mark = mark[: mark.index("|>") + 2]
     body = {"messages": [{"role": "user", "content": f"say:{mark}"}], "temperature": 0, "max_tokens": 60}
-    assert mark in seeing.ask("/v1/chat/completions", body)["choices"][0]["message"]["content"]
+    assert mark in vision_worker.ask("/v1/chat/completions", body)["choices"][0]["message"]["content"]

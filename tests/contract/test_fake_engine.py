@@ -18,7 +18,7 @@ from tests.fake_engine.behaviour import Behaviour
 from tests.patience import PATIENCE_S
 
 KEY = "launch-key"
-Running = Callable[[Behaviour], AbstractAsyncContextManager[aiohttp.ClientSession]]
+RunEngine = Callable[[Behaviour], AbstractAsyncContextManager[aiohttp.ClientSession]]
 
 
 def plan_for(adapter: EngineAdapter, port: int) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -41,7 +41,7 @@ def test_behaviour_survives_the_way_through_the_environment() -> None:
 
 
 @pytest.fixture
-def running(unused_port: int) -> Running:
+def run_engine(unused_port: int) -> RunEngine:
     @asynccontextmanager
     async def run(behaviour: Behaviour) -> AsyncIterator[aiohttp.ClientSession]:
         argv, env = plan_for(FakeAdapter({"m": behaviour}), unused_port)
@@ -78,8 +78,8 @@ def events(raw: bytes) -> list[str]:
     return [line.removeprefix("data: ") for line in raw.decode().split("\n\n") if line]
 
 
-async def test_it_speaks_openai(running: Running) -> None:
-    async with running(Behaviour(tokens=3, token="héllo")) as http:
+async def test_it_speaks_openai(run_engine: RunEngine) -> None:
+    async with run_engine(Behaviour(tokens=3, token="héllo")) as http:
         whole = json.loads(await post(http, "/v1/chat/completions", messages=[]))
         assert whole["choices"][0]["message"] == {"role": "assistant", "content": "héllo héllo héllo "}
         assert whole["usage"]["completion_tokens"] == 3
@@ -93,16 +93,16 @@ async def test_it_speaks_openai(running: Running) -> None:
             assert response.status == 404
 
 
-async def test_it_streams(running: Running) -> None:
-    async with running(Behaviour(tokens=2, token="🚂", splits_emoji=True)) as http:
+async def test_it_streams(run_engine: RunEngine) -> None:
+    async with run_engine(Behaviour(tokens=2, token="🚂", splits_emoji=True)) as http:
         *pieces, last, done_line = events(await post(http, "/v1/chat/completions", stream=True))
         assert [json.loads(piece)["choices"][0]["delta"]["content"] for piece in pieces] == ["🚂 ", "🚂 "]
         assert json.loads(last)["choices"][0]["finish_reason"] == "stop"
         assert done_line == "[DONE]"
 
 
-async def test_sixteen_paced_streams_take_as_long_as_one(running: Running) -> None:
-    async with running(Behaviour(tokens=10, tokens_per_s=20.0, first_byte_s=0.1)) as http:
+async def test_sixteen_paced_streams_take_as_long_as_one(run_engine: RunEngine) -> None:
+    async with run_engine(Behaviour(tokens=10, tokens_per_s=20.0, first_byte_s=0.1)) as http:
         start = asyncio.get_running_loop().time()
         raw = await asyncio.gather(*(post(http, "/v1/completions", stream=True) for _ in range(16)))
         took_s = asyncio.get_running_loop().time() - start
@@ -112,16 +112,19 @@ async def test_sixteen_paced_streams_take_as_long_as_one(running: Running) -> No
             assert await response.json() == {"begun": 16, "finished": 16, "cancelled": 0, "tokens": 160}
 
 
-async def test_it_lies_when_told_to(running: Running) -> None:
-    async with running(Behaviour(lies=True)) as http:
+async def test_it_lies_when_told_to(run_engine: RunEngine) -> None:
+    async with run_engine(Behaviour(lies=True)) as http:
         async with http.get("/health") as response:
             assert response.status == 200
         async with http.post("/v1/completions", json={}) as response:
             assert response.status == 500
 
 
-async def test_without_the_key_it_answers_nothing_but_health(running: Running) -> None:
-    async with running(Behaviour()) as http, http.get("/v1/models", headers={"Authorization": "Bearer x"}) as response:
+async def test_without_the_key_it_answers_nothing_but_health(run_engine: RunEngine) -> None:
+    async with (
+        run_engine(Behaviour()) as http,
+        http.get("/v1/models", headers={"Authorization": "Bearer x"}) as response,
+    ):
         assert response.status == 401
 
 

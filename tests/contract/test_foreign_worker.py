@@ -40,7 +40,7 @@ asyncio.run(config.loaded_app(scope, None, send))
 async def send_request(scope: dict[str, Any], key: str = "k") -> tuple[bool, list[dict[str, Any]]]:
     is_reached, messages = False, []
 
-    async def app(*_given: object) -> None:
+    async def app(*_arguments: object) -> None:
         nonlocal is_reached
         is_reached = True
 

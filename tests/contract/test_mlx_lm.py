@@ -101,7 +101,7 @@ def test_the_table_names_flags_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "status", "message", "kind"),
+    ("body", "status", "message", "kind"),
     [
         (b'{"error": "no"}', 400, "no", "invalid_request_error"),
         (b"Not Found", 404, "Not Found", "invalid_request_error"),
@@ -114,8 +114,8 @@ def test_the_table_names_flags_once() -> None:
         ),
     ],
 )
-def test_errors_get_openai_s_form(written: bytes, status: int, message: str, kind: str) -> None:
-    assert json.loads(error_body(written, status)) == {"error": {"message": message, "type": kind, "code": status}}
+def test_errors_get_openai_s_form(body: bytes, status: int, message: str, kind: str) -> None:
+    assert json.loads(error_body(body, status)) == {"error": {"message": message, "type": kind, "code": status}}
 
 
 @dataclass
@@ -137,15 +137,15 @@ class Begun:
 class Generator:
     """Stands in for mlx_lm's: writes on and on."""
 
-    begun: Begun
+    answer: Begun
     error: Exception | None = None
     begun_with: list[object] = field(default_factory=list)
 
-    def generate(self, *given: object) -> tuple[Begun, Iterator[Piece]]:
-        self.begun_with.extend(given)
+    def generate(self, *arguments: object) -> tuple[Begun, Iterator[Piece]]:
+        self.begun_with.extend(arguments)
         if self.error:
             raise self.error
-        return self.begun, (Piece(f"{number} ") for number in range(1000))
+        return self.answer, (Piece(f"{number} ") for number in range(1000))
 
 
 @dataclass
@@ -196,7 +196,7 @@ def test_a_prompt_that_fills_the_context_is_the_client_s_fault(ends: Ends) -> No
     with pytest.raises(ValueError, match="10 tokens, and the context holds 10"):
         model.generate(None, None)
     assert model.status(404) == 400
-    assert model._generator.begun.is_stopped
+    assert model._generator.answer.is_stopped
 
 
 def test_a_client_that_has_gone_stops_the_work(ends: Ends) -> None:

@@ -41,19 +41,19 @@ def plan(engine: str, place: NodePlace | None, **more: object) -> LaunchPlan:
     return adapter_of(engine).plan(MODEL, replace(options, **more), NET, build)
 
 
-def words_after(launched: LaunchPlan, flag: str) -> str:
-    (process,) = launched.processes
+def words_after(launch_plan: LaunchPlan, flag: str) -> str:
+    (process,) = launch_plan.processes
     return process.argv[process.argv.index(flag) + 1]
 
 
 def test_vllm_s_processes_find_each_other_and_only_the_first_answers() -> None:
     first, second = plan("vllm", FIRST), plan("vllm", SECOND)
-    for launched, rank in ((first, "0"), (second, "1")):
+    for launch_plan, rank in ((first, "0"), (second, "1")):
         flags = ("--nnodes", "--node-rank", "--master-addr", "--distributed-executor-backend")
-        assert [words_after(launched, flag) for flag in flags] == ["2", rank, "10.96.0.1", "mp"]
-        assert words_after(launched, "--pipeline-parallel-size") == "2"
-        assert launched.processes[0].env["VLLM_PP_LAYER_PARTITION"] == "3,5"
-        assert "--enforce-eager" not in launched.processes[0].argv, "with it pipelines fail on the first request"
+        assert [words_after(launch_plan, flag) for flag in flags] == ["2", rank, "10.96.0.1", "mp"]
+        assert words_after(launch_plan, "--pipeline-parallel-size") == "2"
+        assert launch_plan.processes[0].env["VLLM_PP_LAYER_PARTITION"] == "3,5"
+        assert "--enforce-eager" not in launch_plan.processes[0].argv, "with it pipelines fail on the first request"
     assert ("--headless" in first.processes[0].argv, "--headless" in second.processes[0].argv) == (False, True)
     assert second.processes[0].env["VLLM_HOST_IP"] == "10.96.0.2"
 
@@ -73,8 +73,8 @@ def test_each_is_in_a_network_of_its_own_and_uses_no_other(engine: str) -> None:
     assert second.network is not None
     assert (first.network.address, second.network.address) == ("10.96.0.1", "10.96.0.2")
     assert (first.network.host, first.network.port, first.network.descriptor) == ("127.0.0.1", 5005, 7)
-    for launched in (first, second):
-        env = launched.processes[0].env
+    for launch_plan in (first, second):
+        env = launch_plan.processes[0].env
         assert {env["GLOO_SOCKET_IFNAME"], env["NCCL_SOCKET_IFNAME"]} == {first.network.device}
         assert env["NCCL_IB_DISABLE"] == "1"
 

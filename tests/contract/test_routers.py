@@ -90,10 +90,10 @@ def test_vllm_router_begins_with_those_replicas_that_answer(replica_url: str) ->
         worker.build_arguments(launch_of("http://127.0.0.1:9"))
 
 
-@pytest.mark.parametrize(("shown", "status"), [("Bearer k", 200), ("Bearer x", 401), ("", 401)])
-def test_the_judge_lets_in_who_shows_the_key(shown: str, status: int) -> None:
+@pytest.mark.parametrize(("authorization", "status"), [("Bearer k", 200), ("Bearer x", 401), ("", 401)])
+def test_the_judge_lets_in_who_shows_the_key(authorization: str, status: int) -> None:
     with HTTPServer(("127.0.0.1", 0), type("Judge", (worker.KeyJudge,), {"key": "k"})) as judge:
         Thread(target=judge.serve_forever, daemon=True).start()
-        reply = httpx.get(f"http://127.0.0.1:{judge.server_port}/", headers={"Authorization": shown})
+        reply = httpx.get(f"http://127.0.0.1:{judge.server_port}/", headers={"Authorization": authorization})
         assert reply.status_code == status
         judge.shutdown()

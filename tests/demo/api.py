@@ -24,7 +24,7 @@ class DemoApi(GatewayApi):
         self.replies: dict[str, object] = dict(replies or {})
         self.calls: list[tuple[str, str, object]] = []
         self.streams: dict[str, tuple[Callable[..., object], Callable[..., object]]] = {}
-        self._waiting: list[Callable[[], object]] = []
+        self._queue: list[Callable[[], object]] = []
         self.gateway = PortFile(pid=1, created_at=0.0, url="http://127.0.0.1:11434", token="", version="0")
 
     def send_request(  # noqa: PLR0913 -- as the method it replaces
@@ -51,13 +51,13 @@ class DemoApi(GatewayApi):
             elif on_error is not None:
                 on_error(value)
 
-        self._waiting.append(deliver_reply)
+        self._queue.append(deliver_reply)
         return call
 
     def defer(self, owner: QObject, ask: Callable[[], object]) -> None:
         """Keep what is to be asked until `flush`."""
         del owner
-        self._waiting.append(ask)
+        self._queue.append(ask)
 
     def open_stream(
         self, path: str, types: object, on_event: Callable[..., object], on_end: Callable[..., object]
@@ -75,8 +75,8 @@ class DemoApi(GatewayApi):
 
     def flush(self) -> None:
         """Answer everything that was asked, and what the answers ask in turn."""
-        while self._waiting:
-            self._waiting.pop(0)()
+        while self._queue:
+            self._queue.pop(0)()
 
     def bodies_of(self, method: str, path: str) -> list[object]:
         """Return the bodies sent to a route so far."""

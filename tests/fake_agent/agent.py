@@ -173,9 +173,9 @@ class ScriptedAgent:
         except RequestError as error:
             self._say(f"refused: {error}")
             return
-        done = self._wire.request("terminal/wait_for_exit", terminalId=terminal)
-        shown = self._wire.request("terminal/output", terminalId=terminal)
-        self._say(f"exit {done.get('exitCode')}: {shown['output'].strip()}")
+        exit_result = self._wire.request("terminal/wait_for_exit", terminalId=terminal)
+        output_result = self._wire.request("terminal/output", terminalId=terminal)
+        self._say(f"exit {exit_result.get('exitCode')}: {output_result['output'].strip()}")
 
     def do_facts(self, _rest: str) -> None:
         key = next((part for part in os.environ.get("OPENCODE_CONFIG_CONTENT", "").split('"') if part[:3] == "rh-"), "")

@@ -104,8 +104,8 @@ class Engine:
             await self._whole(Shape(self.model, is_chat="chat" in request.path), self._words(body), reply)
 
     def _words(self, body: dict[str, object]) -> list[str]:
-        if written := self.behaviour.writes:
-            return [written[at : at + PIECE] for at in range(0, len(written), PIECE)]
+        if text := self.behaviour.writes:
+            return [text[at : at + PIECE] for at in range(0, len(text), PIECE)]
         words = last_said(body).split() if self.behaviour.echoes else [self.behaviour.token] * self.behaviour.tokens
         limit = body.get("max_tokens") or body.get("max_completion_tokens")
         return words[:limit] if isinstance(limit, int) else words
@@ -205,11 +205,11 @@ def misbehave_at_start(behaviour: Behaviour, key: str, port: int) -> None:
         log(line)
     if behaviour.says_key:
         log(f"listening with api_key={key}")
-    started = count_starts(behaviour.state_file) if behaviour.state_file else 0
-    if started < behaviour.port_tries:
+    starts = count_starts(behaviour.state_file) if behaviour.state_file else 0
+    if starts < behaviour.port_tries:
         log(f"couldn't bind HTTP server socket, hostname: 127.0.0.1, port: {port}")
         sys.exit(EXIT_PORT_TAKEN)
-    if started < behaviour.crashes:
+    if starts < behaviour.crashes:
         die("abort")
     if behaviour.exit_code is not None:
         sys.exit(behaviour.exit_code)
@@ -254,10 +254,10 @@ async def main(port: int, model: str, behaviour: Behaviour, key: str) -> None:
             loop.add_signal_handler(signal.SIGTERM, engine.end.set)
             loop.add_signal_handler(signal.SIGINT, engine.end.set)
     server = await serve(engine.handle, port)
-    loading = asyncio.create_task(load(behaviour))
+    load_task = asyncio.create_task(load(behaviour))
     await engine.end.wait()
     print(LAST_LINE, flush=True)
-    loading.cancel()
+    load_task.cancel()
     server.close()
 
 

@@ -79,9 +79,9 @@ async def _until_gone(work: "asyncio.Task[None]", reader: asyncio.StreamReader) 
     async def watch() -> None:
         await reader.read(1)
 
-    watching = asyncio.create_task(watch())
-    await asyncio.wait({work, watching}, return_when=asyncio.FIRST_COMPLETED)
-    watching.cancel()
+    watch_task = asyncio.create_task(watch())
+    await asyncio.wait({work, watch_task}, return_when=asyncio.FIRST_COMPLETED)
+    watch_task.cancel()
     if not work.done():
         work.cancel()
     with contextlib.suppress(asyncio.CancelledError):

@@ -59,9 +59,9 @@ class PlayedJob:
         self.limit, self.stops, self.identifier = limit, stops, identifier
         colon = len(self.prompt) - 1 - self.prompt[::-1].index(1 + ord(":")) if 1 + ord(":") in self.prompt else -1
         self.script = [*self.prompt[colon + 1 :], END] if stops else [1 + ord("a")] * 1_000_000
-        self.held: list[int] = []
+        self.held_tokens: list[int] = []
         self.figures: dict[str, list[Any]] = {}
-        self.written = 0
+        self.new_tokens = 0
 
     def choose(self, token: int) -> tuple[int, dict[str, Any]]:
         """Return the token and its figures; `wanted` is what the script says next."""
@@ -76,8 +76,8 @@ class PlayedGenerator:
 
     def __init__(self, max_tokens: int, max_batch_size: int, *, page: int = PAGE) -> None:
         self.max_tokens, self.max_batch_size, self.page = max_tokens, max_batch_size, page
-        self.pending: list[PlayedJob] = []
-        self.active: list[PlayedJob] = []
+        self.pending_jobs: list[PlayedJob] = []
+        self.active_jobs: list[PlayedJob] = []
 
     def pages(self, job: PlayedJob) -> int:
         return -(-(len(job.prompt) + job.limit + self.beyond) // self.page)
@@ -86,47 +86,49 @@ class PlayedGenerator:
         job.limit = max(1, min(job.limit, self.max_tokens - len(job.prompt) - self.beyond))
         pages = self.pages(job)
         assert pages * self.page <= self.max_tokens, f"Job requires {pages} pages and cannot be enqueued"
-        self.pending.append(job)
+        self.pending_jobs.append(job)
 
     def cancel(self, job: PlayedJob) -> None:
-        for jobs in (self.pending, self.active):
+        for jobs in (self.pending_jobs, self.active_jobs):
             if job in jobs:
                 jobs.remove(job)
 
     def iterate(self) -> list[dict[str, Any]]:
         """As the originals: a job that begins is told of, reads its prompt and writes, all in one iteration."""
         results = self._begin()
-        written = [self._one(job) for job in self.active]
-        self.active = [job for job in self.active if not any(r["job"] is job and r["eos"] for r in written)]
-        return [*results, *written]
+        stream_results = [self._one(job) for job in self.active_jobs]
+        self.active_jobs = [
+            job for job in self.active_jobs if not any(r["job"] is job and r["eos"] for r in stream_results)
+        ]
+        return [*results, *stream_results]
 
     def _begin(self) -> list[dict[str, Any]]:
         results: list[dict[str, Any]] = []
-        for job in list(self.pending):
-            free = self.max_tokens // self.page - sum(map(self.pages, self.active))
-            if len(self.active) < self.max_batch_size and self.pages(job) <= free:
-                self.pending.remove(job)
-                self.active.append(job)
+        for job in list(self.pending_jobs):
+            free = self.max_tokens // self.page - sum(map(self.pages, self.active_jobs))
+            if len(self.active_jobs) < self.max_batch_size and self.pages(job) <= free:
+                self.pending_jobs.remove(job)
+                self.active_jobs.append(job)
                 result = {"job": job, "eos": False, "identifier": job.identifier}
                 results += [{**result, "stage": "started"}, {**result, "stage": "prefill", "curr_progress": 0}]
         return results
 
     def _one(self, job: PlayedJob) -> dict[str, Any]:
-        place = min(job.written + len(job.held), len(job.script) - 1)
+        place = min(job.new_tokens + len(job.held_tokens), len(job.script) - 1)
         token, figures = job.choose(job.script[place])
         result = {"job": job, "stage": "streaming", "eos": False, "identifier": job.identifier}
-        job.held.append(token)
+        job.held_tokens.append(token)
         for name, figure in figures.items():
             job.figures.setdefault(name, []).append(figure)
         if token in job.stops:
             return {**result, "eos": True, "eos_reason": "stop_token", "held": self._take_held(job), "cached_tokens": 0}
-        if job.written + len(job.held) >= job.limit:
+        if job.new_tokens + len(job.held_tokens) >= job.limit:
             return {**result, **self._take_held(job), "eos": True, "eos_reason": "max_new_tokens", "cached_tokens": 0}
-        is_whole = "\ufffd" not in Tokenizer().decode(Tensor([job.held]))[0]
+        is_whole = "\ufffd" not in Tokenizer().decode(Tensor([job.held_tokens]))[0]
         return {**result, **(self._take_held(job) if is_whole else {})}
 
     def _take_held(self, job: PlayedJob) -> dict[str, Any]:
-        tokens, job.held = job.held, []
+        tokens, job.held_tokens = job.held_tokens, []
         figures, job.figures = job.figures, {}
-        job.written += len(tokens)
+        job.new_tokens += len(tokens)
         return {"token_ids": Tensor([tokens]), **{name: Tensor([rows]) for name, rows in figures.items()}}

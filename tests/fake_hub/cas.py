@@ -39,7 +39,7 @@ class FakeCas:
     xorbs: dict[str, bytes] = field(default_factory=dict)
     chunks: dict[str, list[Chunk]] = field(default_factory=dict)
     files: dict[str, list[Term]] = field(default_factory=dict)
-    known: dict[str, str] = field(default_factory=dict)
+    xet_hashes: dict[str, str] = field(default_factory=dict)
     """The Xet hash of content, by its SHA-256."""
     faults: dict[str, Callable[..., bool]] = field(default_factory=dict)
     """By kind of request ("grant", "reconstruction", "xorb"), what happens instead of an answer; see `faults`."""
@@ -52,11 +52,11 @@ class FakeCas:
 
     def asked_for(self, kind: str) -> list[str]:
         """Return the ranges that were asked for of one kind."""
-        return [asked_range for what, asked_range, _shown in self.requests if what == kind]
+        return [asked_range for what, asked_range, _authorization in self.requests if what == kind]
 
     def take_from(self, other: "FakeCas") -> None:
         """Have all content that another has."""
-        for name in ("xorbs", "chunks", "files", "known"):
+        for name in ("xorbs", "chunks", "files", "xet_hashes"):
             getattr(self, name).update(getattr(other, name))
 
     def grant(self) -> str:
@@ -86,13 +86,13 @@ class FakeCas:
         terms, before = self._covering(file, byte_range)
         if not terms:
             return None
-        fetched: dict[str, list[dict[str, Any]]] = {}
+        fetch_info: dict[str, list[dict[str, Any]]] = {}
         for term in dict.fromkeys(terms):
-            fetched.setdefault(term.xorb, []).append(self._place(term, storage))
+            fetch_info.setdefault(term.xorb, []).append(self._place(term, storage))
         return {
             "offset_into_first_range": byte_range.start - before,
             "terms": [{"hash": term.xorb, "unpacked_length": self._length(term), **_range(term)} for term in terms],
-            "fetch_info": fetched,
+            "fetch_info": fetch_info,
         }
 
     def _covering(self, file: str, byte_range: range) -> tuple[list[Term], int]:
@@ -114,8 +114,8 @@ class FakeCas:
 
     def _place(self, term: Term, storage: str) -> dict[str, Any]:
         chunks = self.chunks[term.xorb]
-        packed = {"start": chunks[term.start].start, "end": chunks[term.end - 1].end - 1}
-        return {**_range(term), "url": f"{storage}/xorb/{term.xorb}?signature=secret", "url_range": packed}
+        url_range = {"start": chunks[term.start].start, "end": chunks[term.end - 1].end - 1}
+        return {**_range(term), "url": f"{storage}/xorb/{term.xorb}?signature=secret", "url_range": url_range}
 
 
 def _range(term: Term) -> dict[str, Any]:
@@ -126,9 +126,9 @@ def _chunks(xorb: bytes) -> Iterator[Chunk]:
     """Yield where the chunks of a xorb are: each has a head of eight bytes."""
     at = 0
     while at < len(xorb) and not xorb.startswith(b"XETBLOB", at):
-        packed, length = (int.from_bytes(xorb[at + skip : at + skip + 3], "little") for skip in (1, 5))
-        yield Chunk(at, at + 8 + packed, length)
-        at += 8 + packed
+        packed_length, length = (int.from_bytes(xorb[at + skip : at + skip + 3], "little") for skip in (1, 5))
+        yield Chunk(at, at + 8 + packed_length, length)
+        at += 8 + packed_length
 
 
 def _term(record: bytes) -> Term:

@@ -63,10 +63,10 @@ def wrong_bytes(at: int, *, times: int = sys.maxsize) -> Fault:
     turns, lock = itertools.count(), threading.Lock()
 
     def changed(request: Any, file: StoredFile) -> bool:  # noqa: ANN401
-        damaged = bytearray(file.content)
-        damaged[at] ^= 0xFF
+        damaged_content = bytearray(file.content)
+        damaged_content[at] ^= 0xFF
         asked_range = request.headers.get("Range")
-        code, body, headers = cut(StoredFile(file.path, bytes(damaged)), asked_range)
+        code, body, headers = cut(StoredFile(file.path, bytes(damaged_content)), asked_range)
         with lock:
             if body == cut(file, asked_range)[1] or next(turns) >= times:
                 return False
@@ -98,7 +98,7 @@ def grown(request: Any, file: StoredFile) -> bool:  # noqa: ANN401
 
 def redirects_for_ever(request: Any, file: StoredFile) -> bool:  # noqa: ANN401
     """Send the client round in circles."""
-    request.reply(302, b"", {"Location": f"{request.served.url}/storage/{file.etag}/{file.path}"})
+    request.reply(302, b"", {"Location": f"{request.served_hub.url}/storage/{file.etag}/{file.path}"})
     return True
 
 

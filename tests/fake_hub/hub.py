@@ -77,8 +77,8 @@ class StoredRepository:
         return hashlib.sha1(f"{self.name}\0{branch}\0{files}".encode()).hexdigest()  # noqa: S324 -- as git does
 
     def branch_of(self, revision: str) -> str | None:
-        named = [branch for branch in self.branches if revision in (branch, self.commit(branch))]
-        return named[0] if named else None
+        branches = [branch for branch in self.branches if revision in (branch, self.commit(branch))]
+        return branches[0] if branches else None
 
     def files(self, branch: str) -> Iterator[StoredFile]:
         for path, content in sorted(self.branches[branch].items()):
@@ -109,9 +109,9 @@ class FakeHub:
         return self.url.replace("127.0.0.1", "localhost")
 
     def add(self, name: str, files: dict[str, bytes], **more: Any) -> StoredRepository:  # noqa: ANN401 -- fields
-        made = StoredRepository(name=name, branches={"main": files}, **more)
-        self.repositories[name] = made
-        return made
+        repository = StoredRepository(name=name, branches={"main": files}, **more)
+        self.repositories[name] = repository
+        return repository
 
     def ranges_of(self, path: str) -> list[str]:
         """Return the ranges asked for of a file's content."""

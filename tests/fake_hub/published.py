@@ -68,9 +68,9 @@ def publish_all(hub: FakeHub) -> None:
         {**folder(nvfp4_stated, nvfp4), "hf_quant_config.json": json.dumps(NVFP4_CONFIG).encode()},
     )
     hub.add("OpenVINO/Qwen3-8B-int4-ov", _read_folder(_TINY / "ov") | {"openvino_model.bin": b"\0" * _OV_BYTES})
-    converted = _read_folder(_TINY / "onnx") | {"model.onnx.data": b"\0" * _ONNX_BYTES}
+    onnx_files = _read_folder(_TINY / "onnx") | {"model.onnx.data": b"\0" * _ONNX_BYTES}
     hub.add(
-        GENAI, {"README.md": b"# ONNX"} | {f"{GENAI_FOLDER}/{name}": content for name, content in converted.items()}
+        GENAI, {"README.md": b"# ONNX"} | {f"{GENAI_FOLDER}/{name}": content for name, content in onnx_files.items()}
     )
     publish_exl3(hub, "turboderp/Qwen3-8B-exl3", {"3.0bpw": 3.0, "4.0bpw": 4.0, "6.0bpw": 6.0})
     publish_exl3(
@@ -86,10 +86,10 @@ def _read_folder(folder: Path) -> dict[str, bytes]:
 
 def publish_exl3(hub: FakeHub, name: str, rates: Mapping[str, float]) -> None:
     """Put a model on the hub as turboderp does: `main` holds no weights, every bit rate is a branch or several."""
-    stored = hub.add(name, {"README.md": b"# Branches", ".gitattributes": b"*"}, about={"tags": ["exl3"]})
+    repository = hub.add(name, {"README.md": b"# Branches", ".gitattributes": b"*"}, about={"tags": ["exl3"]})
     for branch, rate in rates.items():
-        stated = _quantization_config("exl3", version="0.0.6", bits=rate, head_bits=6, out_scales="auto")
-        stored.branches[branch] = folder(stated, partial(exl3, bits=round(rate)))
+        quantization = _quantization_config("exl3", version="0.0.6", bits=rate, head_bits=6, out_scales="auto")
+        repository.branches[branch] = folder(quantization, partial(exl3, bits=round(rate)))
 
 
 def gguf_files() -> dict[str, bytes]:
@@ -115,7 +115,7 @@ def gguf_files() -> dict[str, bytes]:
     }
 
 
-def folder(stated: Mapping[str, object], pack: Any) -> dict[str, bytes]:  # noqa: ANN401 -- one of the functions below
+def folder(quantization: Mapping[str, object], pack: Any) -> dict[str, bytes]:  # noqa: ANN401 -- one of the functions below
     """Return a folder of two safetensors files, their index, and what lies beside."""
     tensors = dict(_list_tensors(pack))
     names = list(tensors)
@@ -124,12 +124,12 @@ def folder(stated: Mapping[str, object], pack: Any) -> dict[str, bytes]:  # noqa
     index: dict[str, str] = {}
     for number, own in enumerate((names[:half], names[half:]), 1):
         file = f"model-{number:05}-of-00002.safetensors"
-        metadata = {"format": "mlx" if "quantization" in stated else "pt"}
+        metadata = {"format": "mlx" if "quantization" in quantization else "pt"}
         header, data_bytes = header_bytes({name: tensors[name] for name in own}, metadata)
         files[file] = header + b"\0" * data_bytes
         index |= dict.fromkeys(own, file)
     files["model.safetensors.index.json"] = json.dumps({"metadata": {}, "weight_map": index}).encode()
-    files["config.json"] = json.dumps({**_CONFIG, **stated}).encode()
+    files["config.json"] = json.dumps({**_CONFIG, **quantization}).encode()
     files |= {"tokenizer.json": b"{}", "tokenizer_config.json": b"{}", "README.md": b"# Qwen3"}
     return files
 

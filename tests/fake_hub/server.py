@@ -33,7 +33,7 @@ def serving(hub: FakeHub, port: int = 0) -> Iterator[FakeHub]:
     """Serve, on a free port by itself, until the block ends; `hub.url` is the endpoint."""
 
     class Handler(_Handler):
-        served = hub
+        served_hub = hub
 
     server = _Server(("127.0.0.1", port), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
@@ -46,29 +46,29 @@ def serving(hub: FakeHub, port: int = 0) -> Iterator[FakeHub]:
         server.shutdown()
         thread.join()
         server.server_close()
-        Handler.served = FakeHub()  # a class lives until the collector comes by, and the hub's files with it
+        Handler.served_hub = FakeHub()  # a class lives until the collector comes by, and the hub's files with it
         forget_hashes()
 
 
 class _Handler(BaseHTTPRequestHandler):
-    served: FakeHub
+    served_hub: FakeHub
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        hub, address = self.served, urlsplit(self.path)
+        hub, address = self.served_hub, urlsplit(self.path)
         path = unquote(address.path)
         hub.requests.append((self.command, path, self.headers.get("Range", "")))
         if path == "/health":
             self.reply(200, b"", {})
         elif path == "/api/models":
             self.list_models(parse_qs(address.query))
-        elif described := _API.match(path):
-            self.describe(described)
-        elif stored := _STORAGE.match(path):
+        elif api_match := _API.match(path):
+            self.describe(api_match)
+        elif storage_match := _STORAGE.match(path):
             hub.tokens_at_storage.append(self.headers.get("Authorization"))
-            self.serve(stored["path"], _by_etag(hub, stored["etag"]))
-        elif resolved := _RESOLVE.match(path):
-            self.resolve(resolved)
+            self.serve(storage_match["path"], _by_etag(hub, storage_match["etag"]))
+        elif resolve_match := _RESOLVE.match(path):
+            self.resolve(resolve_match)
         elif not cas_routes.answered(self, hub.cas, path):
             self.refuse(404, "EntryNotFound", "Not found")
 
@@ -76,19 +76,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-        cas_routes.taken(self, self.served.cas, self.path, body)
+        cas_routes.taken(self, self.served_hub.cas, self.path, body)
 
     def list_models(self, query: dict[str, list[str]]) -> None:
         cursor = query.get("cursor", ["0"])[0]
         if not cursor.isdecimal():
             self.refuse(400, "BadCursor", "Invalid cursor")
             return
-        page, following = _page(self.served, query)
-        link = {"Link": following} if following else {}
+        page, next_link = _page(self.served_hub, query)
+        link = {"Link": next_link} if next_link else {}
         self.reply(200, json.dumps(page).encode(), {"Content-Type": "application/json", **link})
 
     def describe(self, match: re.Match[str]) -> None:
-        repository = self.served.repositories.get(match["name"])
+        repository = self.served_hub.repositories.get(match["name"])
         if repository is None:
             self.refuse_absent()
             return
@@ -108,7 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.reply_json(_description(repository, branch))
 
     def resolve(self, match: re.Match[str]) -> None:
-        repository = self.served.repositories.get(match["name"])
+        repository = self.served_hub.repositories.get(match["name"])
         branch = repository.branch_of(match["revision"]) if repository else None
         content = repository.branches[branch].get(match["path"]) if repository and branch else None
         if repository is None:
@@ -124,7 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.answer_with(repository, branch, StoredFile(match["path"], content))
 
     def refuse_absent(self) -> None:
-        if self.served.is_frank or self.headers.get("Authorization"):
+        if self.served_hub.is_frank or self.headers.get("Authorization"):
             self.refuse(404, "RepoNotFound", "Repository not found")
         else:
             self.refuse(401, "RepoNotFound", "Invalid username or password.")
@@ -139,19 +139,19 @@ class _Handler(BaseHTTPRequestHandler):
         if not file.is_lfs:
             self.serve(file.path, file, common)
             return
-        linked = {"X-Linked-Size": str(len(file.content)), "X-Linked-ETag": f'"{file.sha256}"'}
-        in_xet = self.served.cas.known.get(file.sha256)
+        link_headers = {"X-Linked-Size": str(len(file.content)), "X-Linked-ETag": f'"{file.sha256}"'}
+        in_xet = self.served_hub.cas.xet_hashes.get(file.sha256)
         if in_xet is not None:
-            route = f"{self.served.url}/api/models/{repository.name}/xet-read-token/{commit}"
-            linked |= {"X-Xet-Hash": in_xet, "X-Xet-Refresh-Route": route, "Link": f'<{route}>; rel="xet-auth"'}
-        where = f"{self.served.storage_url}/storage/{file.sha256}/{file.path}"
-        self.reply(302, b"", {**common, **linked, "Location": where})
+            route = f"{self.served_hub.url}/api/models/{repository.name}/xet-read-token/{commit}"
+            link_headers |= {"X-Xet-Hash": in_xet, "X-Xet-Refresh-Route": route, "Link": f'<{route}>; rel="xet-auth"'}
+        where = f"{self.served_hub.storage_url}/storage/{file.sha256}/{file.path}"
+        self.reply(302, b"", {**common, **link_headers, "Location": where})
 
     def serve(self, path: str, file: StoredFile | None, headers: dict[str, str] | None = None) -> None:
         if file is None:
             self.refuse(404, "EntryNotFound", "Not found")
             return
-        self.serve_as(file, self.served.faults.get(path), headers)
+        self.serve_as(file, self.served_hub.faults.get(path), headers)
 
     def serve_as(
         self, file: StoredFile, fault: Callable[..., bool] | None, headers: dict[str, str] | None = None
@@ -174,7 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
-            self.served.sent_bytes += len(body)
+            self.served_hub.sent_bytes += len(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the base class's name
         """Stay silent."""
@@ -192,13 +192,13 @@ def cut(file: StoredFile, asked_range: str | None) -> tuple[int, bytes, dict[str
 
 
 def _by_etag(hub: FakeHub, etag: str) -> StoredFile | None:
-    stored = (
+    files = (
         file
         for repository in hub.repositories.values()
         for branch in repository.branches
         for file in repository.files(branch)
     )
-    return next((file for file in stored if file.etag == etag), None)
+    return next((file for file in files if file.etag == etag), None)
 
 
 def _description(repository: StoredRepository, branch: str) -> dict[str, object]:
@@ -229,7 +229,7 @@ def _find_repositories(hub: FakeHub, query: dict[str, list[str]]) -> list[dict[s
     words = " ".join(query.get("search", [""])).casefold().split()
     tags = query.get("filter", [])
     author = query.get("author", [""])[0]
-    task, gated = query.get("pipeline_tag", [""])[0], query.get("gated", [""])[0]
+    task, gate = query.get("pipeline_tag", [""])[0], query.get("gated", [""])[0]
     descriptions = [
         _description(repository, "main")
         for repository in hub.repositories.values()
@@ -237,7 +237,7 @@ def _find_repositories(hub: FakeHub, query: dict[str, list[str]]) -> list[dict[s
         and all(tag in repository.about.get("tags", []) for tag in tags)
         and repository.name.startswith(f"{author}/" if author else "")
         and task in {"", repository.about.get("pipeline_tag")}
-        and gated in {"", str(bool(repository.gated)).lower()}
+        and gate in {"", str(bool(repository.gated)).lower()}
     ]
     key = query.get("sort", [""])[0]
     if key:
@@ -264,5 +264,5 @@ def _page(hub: FakeHub, query: dict[str, list[str]]) -> tuple[list[dict[str, obj
     start = int(query.get("cursor", ["0"])[0])
     end = start + int(query.get("limit", ["1000"])[0])
     rest = {name: values for name, values in query.items() if name != "cursor"}
-    following = f"{hub.url}/api/models?{urlencode({**rest, 'cursor': [str(end)]}, doseq=True)}"
-    return repositories[start:end], f'<{following}>; rel="next"' if end < len(repositories) else ""
+    next_url = f"{hub.url}/api/models?{urlencode({**rest, 'cursor': [str(end)]}, doseq=True)}"
+    return repositories[start:end], f'<{next_url}>; rel="next"' if end < len(repositories) else ""

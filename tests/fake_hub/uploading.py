@@ -28,8 +28,8 @@ def _uploaded(content: bytes) -> FakeCas:
     with serving(FakeHub()) as hub, tempfile.TemporaryDirectory() as folder:
         quiet = {**os.environ, "HF_XET_LOG_DEST": os.devnull, "HF_XET_CACHE": folder, "HF_HUB_DISABLE_TELEMETRY": "1"}
         argv = [sys.executable, "-m", "tests.fake_hub.uploading", hub.cas.address]
-        done = subprocess.run(argv, input=content, capture_output=True, env=quiet, cwd=_ROOT, check=True)
-        hub.cas.known[hashlib.sha256(content).hexdigest()] = done.stdout.decode().strip()
+        result = subprocess.run(argv, input=content, capture_output=True, env=quiet, cwd=_ROOT, check=True)
+        hub.cas.xet_hashes[hashlib.sha256(content).hexdigest()] = result.stdout.decode().strip()
         return hub.cas
 
 
@@ -44,9 +44,9 @@ def main() -> None:
     commit = hf_xet.XetSession().new_upload_commit(
         endpoint=sys.argv[1], token="any", token_expiry_unix_secs=4_000_000_000
     )
-    uploaded = commit.start_upload_bytes(sys.stdin.buffer.read())
+    upload = commit.start_upload_bytes(sys.stdin.buffer.read())
     commit.wait_to_finish()
-    sys.stdout.write(uploaded.result().xet_info.hash)
+    sys.stdout.write(upload.result().xet_info.hash)
 
 
 if __name__ == "__main__":

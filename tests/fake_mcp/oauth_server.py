@@ -81,8 +81,8 @@ class Accounts(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         return self._issue(str(client.client_id), scopes)
 
     async def load_access_token(self, token: str) -> AccessToken | None:
-        known = self.tokens.get(token)
-        return known if known is not None and (known.expires_at or 0) > time.time() else None
+        access_token = self.tokens.get(token)
+        return access_token if access_token is not None and (access_token.expires_at or 0) > time.time() else None
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
         self.tokens.pop(token.token, None)

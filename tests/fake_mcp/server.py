@@ -45,15 +45,15 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgG
 
 def escape(arguments: dict[str, Any]) -> str:
     """Return what of the computer can be reached, as JSON."""
-    reached: dict[str, bool] = {}
+    access: dict[str, bool] = {}
     for name, path in arguments.get("reads", {}).items():
-        reached[name] = can(lambda path=path: Path(path).read_bytes())
+        access[name] = can(lambda path=path: Path(path).read_bytes())
     for name, path in arguments.get("writes", {}).items():
-        reached[name] = can(lambda path=path: Path(path).write_text("here"))
+        access[name] = can(lambda path=path: Path(path).write_text("here"))
     port = arguments.get("port")
     if port is not None:
-        reached["port"] = can(lambda: socket.create_connection(("127.0.0.1", port), 2).close())
-    return json.dumps(reached)
+        access["port"] = can(lambda: socket.create_connection(("127.0.0.1", port), 2).close())
+    return json.dumps(access)
 
 
 def can(do: Any) -> bool:  # noqa: ANN401 -- anything that raises OSError if it may not

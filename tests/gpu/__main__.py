@@ -36,7 +36,7 @@ def main() -> int:
     for result in parts.run_parts(machine, parts.PARTS):
         results.append(result)
         print(report.terminal_line(result), flush=True)  # noqa: T201 -- as above
-        if wishes.write and any(known.state != "skipped" for known in results):
+        if wishes.write and any(other.state != "skipped" for other in results):
             report.write_table(report.table_of(results, cards, dt.datetime.now(tz=dt.UTC).date()))
     return int(any(result.state == "failed" for result in results))
 

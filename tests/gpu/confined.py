@@ -47,8 +47,8 @@ def order_process(  # noqa: PLR0913 -- all that a launch is made of
     rules = None if confinement is None else confinement.rules
     if rules is not None:
         wheel_folders = (str(Path(place).resolve()) for place in wheels.split(os.pathsep) if place)
-        written = (str(place.resolve()) for place in writes)
-        rules = msgspec.structs.replace(rules, run=(*rules.run, *wheel_folders), write=(*rules.write, *written))
+        write_folders = (str(place.resolve()) for place in writes)
+        rules = msgspec.structs.replace(rules, run=(*rules.run, *wheel_folders), write=(*rules.write, *write_folders))
     return LaunchOrder(argv=spec.argv, env=environment, cwd=str(folder), confinement=rules)
 
 

@@ -46,11 +46,11 @@ class Interval:
     @property
     def line(self) -> str:
         """One line for the terminal."""
-        listed = "" if self.listed_joules is None else f"; nvidia-smi's power added up: {self.listed_joules:.1f} J"
+        suffix = "" if self.listed_joules is None else f"; nvidia-smi's power added up: {self.listed_joules:.1f} J"
         if self.joules is None:
-            return f"{self.name}: {self.card} told nothing{listed}"
+            return f"{self.name}: {self.card} told nothing{suffix}"
         figures = f"{self.joules:.1f} J in {self.seconds:.2f} s, {self.joules / self.seconds:.1f} W"
-        return f"{self.name}: {self.card} {figures} by {self.source}{listed}"
+        return f"{self.name}: {self.card} {figures} by {self.source}{suffix}"
 
 
 async def measure_interval(name: str, cards: CardEnergyReader, work: Callable[[], None]) -> list[Interval]:
@@ -87,9 +87,9 @@ async def measure_cards(seconds: float, command: Sequence[str] = ()) -> list[Int
 
 def run_command(command: Sequence[str]) -> None:
     """Run something that keeps the card busy. Raises OSError if it fails."""
-    done = subprocess.run(list(command), check=False, stdout=subprocess.DEVNULL)
-    if done.returncode:
-        raise OSError(f"{command[0]} ended with {done.returncode}.")
+    result = subprocess.run(list(command), check=False, stdout=subprocess.DEVNULL)
+    if result.returncode:
+        raise OSError(f"{command[0]} ended with {result.returncode}.")
 
 
 def copy_memory(seconds: float) -> None:

@@ -123,10 +123,10 @@ def try_quantising(machine: Machine) -> PartResult:
     if isinstance(interpreter, str):
         return _skip(name, interpreter)
     with tempfile.TemporaryDirectory(prefix="roundhouse-exl3-") as folder:
-        made = Path(folder) / "made"
+        output = Path(folder) / "made"
         order = {
             "model": str(GUIDE / "hf"),
-            "out": str(made),
+            "out": str(output),
             "work": f"{folder}/work",
             "bits": BITS,
             "head_bits": _HEAD_BITS,
@@ -135,9 +135,9 @@ def try_quantising(machine: Machine) -> PartResult:
         }
         installation = _installation("exllamav3", "exllamav3", interpreter)
         words = _run_quantizer(installation, order, Path(folder), max(LEAST_S, machine.left_s / 2))
-        if not (made / "config.json").exists():
+        if not (output / "config.json").exists():
             return PartResult(name=name, state="failed", sentence=f"The converter ended with {words}")
-        source = ModelSource(name="guide", path=made, format=ModelFormat.EXL3)
+        source = ModelSource(name="guide", path=output, format=ModelFormat.EXL3)
         options = LaunchOptions(context=_CONTEXT, slots=_SLOTS)
         result = _try_engine(machine, installation, source, options, alike=0.0)
         return dataclasses.replace(result, name=name)
@@ -184,11 +184,11 @@ def find_program(environment: dict[str, str]) -> str:
 
 def _interpreter_with(machine: Machine, package: str) -> Interpreter | str:
     """Return an interpreter that has a package and sees the card, or a sentence about why there is none."""
-    having = [interpreter for interpreter in machine.interpreters if package in interpreter.packages]
-    if not having:
+    candidates = [interpreter for interpreter in machine.interpreters if package in interpreter.packages]
+    if not candidates:
         return f"No interpreter here has {package} ({_count(machine.interpreters)} were looked into)."
-    seeing = next((interpreter for interpreter in having if interpreter.sees_card), None)
-    return seeing or f"{package} is in {having[0].path}, but PyTorch sees no card there."
+    choice = next((interpreter for interpreter in candidates if interpreter.sees_card), None)
+    return choice or f"{package} is in {candidates[0].path}, but PyTorch sees no card there."
 
 
 def _count(interpreters: Sequence[Interpreter]) -> str:

@@ -63,10 +63,10 @@ def read_cards() -> list[Card]:
     program = shutil.which("nvidia-smi")
     if program is None:
         return []
-    done = subprocess.run(
+    result = subprocess.run(
         [program, _QUERY, "--format=csv,noheader"], capture_output=True, text=True, check=False, timeout=60
     )
-    rows = [line.split(", ") for line in done.stdout.splitlines()] if not done.returncode else []
+    rows = [line.split(", ") for line in result.stdout.splitlines()] if not result.returncode else []
     columns = 4
     return [
         Card(name=row[0], driver=row[1], memory=row[2], compute=row[3].strip()) for row in rows if len(row) == columns
@@ -80,14 +80,14 @@ def unpack_wheels(environment: Mapping[str, str]) -> str:
     if not wheels:
         return f"no wheels lie in {folder}"
     command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--upgrade", "--target"]
-    done = subprocess.run([*command, str(SITE), *wheels], capture_output=True, text=True, check=False)
-    return done.stderr.strip().splitlines()[-1] if done.returncode and done.stderr.strip() else ""
+    result = subprocess.run([*command, str(SITE), *wheels], capture_output=True, text=True, check=False)
+    return result.stderr.strip().splitlines()[-1] if result.returncode and result.stderr.strip() else ""
 
 
 def list_interpreters(environment: Mapping[str, str]) -> Iterator[Path]:
     """Yield the interpreters that may have engines: named ones, this one, PATH's, those that Roundhouse installed."""
-    named = environment.get("ROUNDHOUSE_GPU_PYTHON", "")
-    yield from (Path(place) for place in named.split(os.pathsep) if place)
+    interpreters = environment.get("ROUNDHOUSE_GPU_PYTHON", "")
+    yield from (Path(place) for place in interpreters.split(os.pathsep) if place)
     yield Path(sys.executable)
     on_path = shutil.which("python3", path=environment.get("PATH"))
     if on_path is not None:
@@ -100,10 +100,10 @@ def look_into(interpreter: Path, packages: tuple[str, ...]) -> Interpreter:
     """Return what can be imported with an interpreter, carried wheels included."""
     command = [str(interpreter), "-c", _LOOK, *packages]
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=_LOOK_S, env=with_wheels(os.environ)
         )
-        answer = json.loads(done.stdout.splitlines()[-1])
+        answer = json.loads(result.stdout.splitlines()[-1])
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired):
         answer = {}
     return Interpreter(path=interpreter, packages=answer)

@@ -33,7 +33,7 @@ _MATRICES = (
 def make_config() -> dict[str, object]:
     """Return the model's configuration: the Guide's, with the larger shape."""
     config: dict[str, object] = json.loads((GUIDE / "config.json").read_text(encoding="utf-8"))
-    quantised = {"quant_method": "exl3", "version": "1.6.5", "bits": float(BITS), "head_bits": HEAD_BITS}
+    quantization = {"quant_method": "exl3", "version": "1.6.5", "bits": float(BITS), "head_bits": HEAD_BITS}
     return config | {
         "hidden_size": HIDDEN,
         "intermediate_size": FEED_FORWARD,
@@ -45,7 +45,7 @@ def make_config() -> dict[str, object]:
         "max_position_embeddings": 32768,
         "tie_word_embeddings": False,
         "torch_dtype": "float16",
-        "quantization_config": quantised | {"codebook": _CODEBOOK["codebook"]},
+        "quantization_config": quantization | {"codebook": _CODEBOOK["codebook"]},
     }
 
 

@@ -83,8 +83,8 @@ def read_card_mib() -> int | None:
     if program is None:
         return None
     command = [program, "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_DRIVER_S)
-    words = done.stdout.split()
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_DRIVER_S)
+    words = result.stdout.split()
     return int(words[0]) if words and words[0].isdigit() else None
 
 

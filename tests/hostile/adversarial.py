@@ -54,8 +54,8 @@ def strings_for(pattern: re.Pattern[Any], length: int) -> Iterator[str]:
     for (prefix, first), (_, second) in pairwise(loops):
         half = length // 2
         yield prefix + first * (half // len(first)) + second * (half // len(second)) + "\x00"
-    for beginning in dict.fromkeys((whole[:-1] or "a", whole or "a", whole[:1] or "a")):
-        yield beginning * (length // len(beginning))
+    for unit in dict.fromkeys((whole[:-1] or "a", whole or "a", whole[:1] or "a")):
+        yield unit * (length // len(unit))
 
 
 def _iter_loops(items: list[Any], before: str) -> Iterator[tuple[str, str]]:

@@ -134,10 +134,10 @@ async def stalls(
     """Send requests, and return those that held the loop for too long, each time they were tried."""
     gateway.upstream.play = play
     held_requests: list[str] = []
-    remaining = iter(requests)
+    request_iterator = iter(requests)
     with watched_loop() as watchdog:
         await longest_s(gateway, watchdog, [Sent("POST", "/v1/chat/completions", small_cases()[0])])  # warms up
-        while batch := list(islice(remaining, at_once)):
+        while batch := list(islice(request_iterator, at_once)):
             if await longest_s(gateway, watchdog, batch) <= most_s:
                 continue
             for request in batch:

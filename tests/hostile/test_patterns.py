@@ -184,6 +184,6 @@ PATTERNS = collect()
 
 
 @pytest.mark.slow(cases=13)
-@pytest.mark.parametrize("named", PATTERNS, ids=lambda named: named.place)
-def test_a_pattern_is_linear(named: Named) -> None:
-    assert not slow_on(named)
+@pytest.mark.parametrize("named_pattern", PATTERNS, ids=lambda named_pattern: named_pattern.place)
+def test_a_pattern_is_linear(named_pattern: Named) -> None:
+    assert not slow_on(named_pattern)

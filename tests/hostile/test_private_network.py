@@ -92,7 +92,7 @@ def test_an_address_that_makes_no_sense_starts_nothing(
     network = PrivateNetwork(address="10.96.0.", host="127.0.0.1", port=0, descriptor=pair[1].fileno())
     order = LaunchOrder(argv=("/bin/true",), env={}, cwd=str(tmp_path), network=network)
     with launcher_command(order) as command:
-        done = subprocess.run(
+        result = subprocess.run(
             command.argv,
             env=dict(command.env),
             pass_fds=command.descriptors,
@@ -100,8 +100,8 @@ def test_an_address_that_makes_no_sense_starts_nothing(
             text=True,
             check=False,
         )
-    assert done.returncode == 126
-    assert "network of its own" in done.stderr
+    assert result.returncode == 126
+    assert "network of its own" in result.stderr
 
 
 def ask(port: int) -> str:

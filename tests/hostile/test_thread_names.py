@@ -68,7 +68,7 @@ def run_engine(*, names_threads: bool, is_alone: bool, launcher: Path | None = N
     )
     order = LaunchOrder(argv=(python, "-c", ENGINE), env={"PATH": "/usr/bin"}, cwd="/", confinement=rules)
     with launcher_command(order) as command:
-        done = subprocess.run(
+        result = subprocess.run(
             command.argv if launcher is None else (python, *command.argv[1:]),
             env=dict(command.env) if launcher is None else {"PYTHONPATH": str(launcher)},
             pass_fds=command.descriptors,
@@ -81,8 +81,8 @@ def run_engine(*, names_threads: bool, is_alone: bool, launcher: Path | None = N
             extra_groups=None if user is None else [],
             cwd=Path(__file__).resolve().parents[2] if launcher is None else launcher,
         )
-    assert done.returncode == 0, done.stderr
-    return dict(json.loads(done.stdout))
+    assert result.returncode == 0, result.stderr
+    return dict(json.loads(result.stdout))
 
 
 @pytest.mark.parametrize("is_alone", [True, False])

@@ -57,10 +57,10 @@ class MadeUp:
     ) -> LaunchPlan:
         if model.format not in DESCRIPTOR.formats:
             raise ValueError(f"{DESCRIPTOR.name} does not read {model.format.value} weights.")
-        spoken = build_arguments(TABLE, options, installation)
+        arguments = build_arguments(TABLE, options, installation)
         server = ProcessSpec(
             role="server",
-            argv=worker_argv(installation, "tests.made_up_engine.server", str(net.port), *spoken.args),
+            argv=worker_argv(installation, "tests.made_up_engine.server", str(net.port), *arguments.args),
             env={"PYTHONPATH": str(Path(__file__).resolve().parents[2]), **options.extra_env},
             secrets={"MADE_UP_KEY": net.key},
             stdin_lifeline=True,
@@ -73,7 +73,7 @@ class MadeUp:
             stop=StopPlan(how=SoftStop.STDIN_EOF),
             context=options.context,
             slots=options.slots,
-            left_out=spoken.left_out,
+            left_out=arguments.left_out,
         )
 
     def read_log(self, line: str) -> Sequence[LogEvent]:

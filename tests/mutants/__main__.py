@@ -88,10 +88,10 @@ def _refresh_records(copy: TreeCopy, folders: Iterable[str]) -> Records:
     records = _read_records()
     places = {*OTHER_TESTS, *(place for folder in folders for place in FOLDERS[folder])}
     files = {path.relative_to(ROOT).as_posix() for place in places for path in (ROOT / place).rglob("test_*.py")}
-    outdated = records.outdated(ROOT, sorted(files))
-    if outdated:
-        sys.stderr.write(f"Recording which lines {len(outdated)} files of tests run.\n")
-        records.add(copy.root, copy.record(outdated, list(FOLDERS)), outdated)
+    outdated_files = records.outdated(ROOT, sorted(files))
+    if outdated_files:
+        sys.stderr.write(f"Recording which lines {len(outdated_files)} files of tests run.\n")
+        records.add(copy.root, copy.record(outdated_files, list(FOLDERS)), outdated_files)
         KEPT.mkdir(exist_ok=True)
         RECORDS.write_bytes(msgspec.json.encode(records))
     return records
@@ -133,9 +133,9 @@ def _try_groups(
     for at in range(0, len(mutants), AT_A_TIME):
         group = mutants[at : at + AT_A_TIME]
         hopeful = [mutant for mutant in group if mutant.key not in equivalents]
-        noticed = tester.try_in_forks(hopeful, {mutant: FOLDERS[folder_of(mutant)] for mutant in hopeful})
-        left = iter(pool.map(try_mutant, [mutant for mutant in group if mutant not in noticed]))
-        yield from (noticed.get(mutant) or next(left) for mutant in group)
+        quick_trials = tester.try_in_forks(hopeful, {mutant: FOLDERS[folder_of(mutant)] for mutant in hopeful})
+        slow_trials = iter(pool.map(try_mutant, [mutant for mutant in group if mutant not in quick_trials]))
+        yield from (quick_trials.get(mutant) or next(slow_trials) for mutant in group)
 
 
 def folder_of(mutant: Mutant) -> str:
@@ -167,8 +167,8 @@ def _table(trials: Sequence[Trial]) -> str:
 
 def _share(trials: Sequence[Trial]) -> float:
     counts = Counter(trial.outcome for trial in trials)
-    noticed = counts[Outcome.KILLED] + counts[Outcome.TIMED_OUT]
-    return noticed / max(1, noticed + counts[Outcome.SURVIVED])
+    noticed_count = counts[Outcome.KILLED] + counts[Outcome.TIMED_OUT]
+    return noticed_count / max(1, noticed_count + counts[Outcome.SURVIVED])
 
 
 if __name__ == "__main__":

@@ -62,16 +62,16 @@ class ForkTester:
             import_module(module_of(order.mutant))
         functions = [each for each in gc.get_objects() if type(each) is FunctionType]
         gc.freeze()  # what is collected in a fork would be copied
-        noticed = []
+        failures = []
         for order in orders:
             code_pairs = changed_code(self._root, order.mutant, functions)
             tests = [items[test] for test in order.tests if test in items]
-            noticed.append(
+            failures.append(
                 _try_in_fork(self._root, order, code_pairs, tests)
                 if tests and (code_pairs or not order.mutant.function)
                 else ""
             )
-        self._path.with_suffix(RESULTS).write_bytes(msgspec.json.encode(noticed))
+        self._path.with_suffix(RESULTS).write_bytes(msgspec.json.encode(failures))
         return True
 
 
@@ -79,11 +79,11 @@ def changed_code(root: Path, mutant: Mutant, functions: Sequence[FunctionType]) 
     """Return those of the functions that a mutant changes, with their code to be; none where that cannot be told."""
     path, text = str(root / mutant.path), (root / mutant.path).read_text(encoding="utf-8")
     old, new = (compile(source, path, "exec") for source in (text, mutant.apply_to(text)))
-    changed = {_place_of(code): other for code, other in _pair_code(old, new) if code != other}
+    new_codes = {_place_of(code): other for code, other in _pair_code(old, new) if code != other}
     return [
-        (function, changed[_place_of(function.__code__)])
+        (function, new_codes[_place_of(function.__code__)])
         for function in functions
-        if function.__code__.co_filename == path and _place_of(function.__code__) in changed
+        if function.__code__.co_filename == path and _place_of(function.__code__) in new_codes
     ]
 
 
@@ -103,11 +103,11 @@ def _pair_code(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeTyp
 def change_constants(root: Path, mutant: Mutant) -> None:
     """Give this process the module's constants as the mutant has them, wherever they were imported to."""
     name = module_of(mutant)
-    changed = ModuleType(name)
+    mutant_module = ModuleType(name)
     source = mutant.apply_to((root / mutant.path).read_text(encoding="utf-8"))
-    exec(compile(source, str(root / mutant.path), "exec"), vars(changed))  # noqa: S102 -- our own code, changed
+    exec(compile(source, str(root / mutant.path), "exec"), vars(mutant_module))  # noqa: S102 -- our own code, changed
     for constant, old in list(vars(sys.modules[name]).items()):
-        new = vars(changed).get(constant)
+        new = vars(mutant_module).get(constant)
         if isinstance(old, dict) and isinstance(new, dict) and not constant.startswith("__") and new != old:
             old.clear()
             old.update(new)
@@ -162,8 +162,8 @@ def _run_as_child(
             function.__code__ = code
         if not order.mutant.function:
             change_constants(root, order.mutant)
-        for test, following in zip(tests, [*tests[1:], None], strict=True):
-            if any(report.failed for report in runtestprotocol(test, log=False, nextitem=following)):
+        for test, next_test in zip(tests, [*tests[1:], None], strict=True):
+            if any(report.failed for report in runtestprotocol(test, log=False, nextitem=next_test)):
                 os.write(writer, test.nodeid.encode())
                 break
     finally:

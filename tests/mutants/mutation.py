@@ -182,9 +182,9 @@ class _Finder(ast.NodeVisitor):
             self.visit(node.value)
 
     def visit_If(self, node: ast.If) -> None:
-        running = _is_here(node.test)
-        if running is not None:
-            self._visit_all(node.body if running else node.orelse)
+        is_here = _is_here(node.test)
+        if is_here is not None:
+            self._visit_all(node.body if is_here else node.orelse)
             return
         self._negate(node.test)
         self.generic_visit(node)
@@ -269,9 +269,9 @@ class _Finder(ast.NodeVisitor):
         if isinstance(value, bool):
             self._add(self._begin(node), self._end(node), str(not value))
         elif isinstance(value, int):
-            written = self._text[self._begin(node) : self._end(node)]
+            literal = self._text[self._begin(node) : self._end(node)]
             self._add(
-                self._begin(node), self._end(node), oct(value + 1) if written.startswith("0o") else str(value + 1)
+                self._begin(node), self._end(node), oct(value + 1) if literal.startswith("0o") else str(value + 1)
             )
         elif isinstance(value, float):
             self._add(self._begin(node), self._end(node), str(value * 2 or 1.0))

@@ -41,8 +41,8 @@ class LineRecorder:
 
     def __init__(self, path: Path, root: Path, folders: list[str]) -> None:
         self._path, self._root = path, root
-        included = [str(root / folder / "*") for folder in folders]
-        self._coverage = Coverage(data_file=None, config_file=False, include=included)
+        patterns = [str(root / folder / "*") for folder in folders]
+        self._coverage = Coverage(data_file=None, config_file=False, include=patterns)
         self._durations_s: dict[str, float | None] = {}
         self._coverage.start()
 
@@ -70,5 +70,5 @@ class LineRecorder:
             }
             for file in data.measured_files()
         }
-        recording = Recording(durations_s=self._durations_s, tests=tests, lines=lines)
-        self._path.write_bytes(msgspec.json.encode(recording))
+        record = Recording(durations_s=self._durations_s, tests=tests, lines=lines)
+        self._path.write_bytes(msgspec.json.encode(record))

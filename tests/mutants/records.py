@@ -32,21 +32,21 @@ class Records(msgspec.Struct):
     lines: dict[str, dict[int, list[int]]] = {}
     """File to line to the places in `tests` of those that run it: many tests run the same lines."""
 
-    def add(self, root: Path, recording: Recording, test_files: Iterable[str]) -> None:
+    def add(self, root: Path, record: Recording, test_files: Iterable[str]) -> None:
         """Take in a new recording of these files of tests in place of what there was of them."""
         new = {file: hash_file(root / file) for file in test_files}
         self.test_files |= new
         self.durations_s = {test: s for test, s in self.durations_s.items() if file_of(test) not in new}
-        self.durations_s |= {test: s for test, s in recording.durations_s.items() if s is not None}
-        outdated = {at for at, test in enumerate(self.tests) if file_of(test) in new}
+        self.durations_s |= {test: s for test, s in record.durations_s.items() if s is not None}
+        outdated_places = {at for at, test in enumerate(self.tests) if file_of(test) in new}
         first = len(self.tests)
-        self.tests = [*("" if at in outdated else test for at, test in enumerate(self.tests)), *recording.tests]
-        for file, by_line in recording.lines.items():
+        self.tests = [*("" if at in outdated_places else test for at, test in enumerate(self.tests)), *record.tests]
+        for file, by_line in record.lines.items():
             self.code_files.setdefault(file, hash_file(root / file))
-            known = self.lines.setdefault(file, {})
-            for line in known.keys() | by_line.keys():
-                still = [at for at in known.get(line, ()) if at not in outdated]
-                known[line] = still + [first + at for at in by_line.get(line, ())]
+            tests_by_line = self.lines.setdefault(file, {})
+            for line in tests_by_line.keys() | by_line.keys():
+                still = [at for at in tests_by_line.get(line, ()) if at not in outdated_places]
+                tests_by_line[line] = still + [first + at for at in by_line.get(line, ())]
 
     def outdated(self, root: Path, test_files: Iterable[str]) -> list[str]:
         """Return those of these files whose recording is missing or of another text."""
@@ -54,8 +54,8 @@ class Records(msgspec.Struct):
 
     def forget_outdated(self, root: Path) -> None:
         """Choose no tests any more from files that have changed: they may have other tests now."""
-        changed = set(self.outdated(root, self.test_files))
-        self.durations_s = {test: s for test, s in self.durations_s.items() if file_of(test) not in changed}
+        changed_files = set(self.outdated(root, self.test_files))
+        self.durations_s = {test: s for test, s in self.durations_s.items() if file_of(test) not in changed_files}
 
     def choose_tests(self, root: Path, mutant: Mutant, own: Sequence[str]) -> list[str]:
         """Return which tests may notice it: those in the folders `own`, then others; of each file the quickest first.
@@ -69,20 +69,22 @@ class Records(msgspec.Struct):
         if IMPORTING in tests or not tests or has_moved:
             tests = {self.tests[at] for at in set().union(*by_line.values())}
         is_own = tuple(f"{folder}/" for folder in own)
-        timed = sorted((duration_s, test) for test in tests if (duration_s := self.durations_s.get(test)) is not None)
+        timed_tests = sorted(
+            (duration_s, test) for test in tests if (duration_s := self.durations_s.get(test)) is not None
+        )
         turns: Counter[str] = Counter()
-        ordered = []
-        for duration_s, test in timed:
+        candidates = []
+        for duration_s, test in timed_tests:
             file = file_of(test)
-            ordered.append((not file.startswith(is_own), turns[file], duration_s, test))
+            candidates.append((not file.startswith(is_own), turns[file], duration_s, test))
             turns[file] += 1
-        return list(within_time([(duration_s, test) for *_, duration_s, test in sorted(ordered)], AT_MOST_S))
+        return list(within_time([(duration_s, test) for *_, duration_s, test in sorted(candidates)], AT_MOST_S))
 
 
-def within_time(timed: Iterable[tuple[float, str]], limit_s: float) -> Iterator[str]:
+def within_time(timed_tests: Iterable[tuple[float, str]], limit_s: float) -> Iterator[str]:
     """Yield as many tests, of those with their durations, as there is time for."""
     left_s = limit_s
-    for duration_s, test in islice(timed, AT_MOST_TESTS):
+    for duration_s, test in islice(timed_tests, AT_MOST_TESTS):
         left_s -= duration_s
         if left_s >= 0:
             yield test

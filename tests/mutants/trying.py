@@ -71,8 +71,8 @@ class TreeCopy:
                 (self.root / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, self.root / name)
         (self.root / ".tmp").mkdir()
-        compiled = [sys.executable, "-m", "compileall", "-q", "app", "engines"]
-        subprocess.run(compiled, cwd=self.root, check=True)
+        compile_command = [sys.executable, "-m", "compileall", "-q", "app", "engines"]
+        subprocess.run(compile_command, cwd=self.root, check=True)
 
     @contextmanager
     def change(self, mutant: Mutant) -> Iterator[None]:
@@ -113,8 +113,8 @@ class TreeCopy:
         return code, failures[0].split(" - ")[0] if failures else ""
 
     def _run_pytest(self, arguments: Sequence[str], limit_s: float | None) -> tuple[int, str]:
-        fixed = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
-        argv = [sys.executable, "-m", "pytest", *fixed, *arguments]
+        options = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
+        argv = [sys.executable, "-m", "pytest", *options, *arguments]
         process = subprocess.Popen(
             argv, cwd=self.root, env=self._environ, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -144,7 +144,7 @@ class MutantTester:
 
     def __init__(self, copy: TreeCopy, records: Records) -> None:
         self._copy, self._records = copy, records
-        self._doubted: set[str] = set()
+        self._doubted_tests: set[str] = set()
 
     def try_mutant(self, mutant: Mutant, own: Sequence[str]) -> Trial:
         """Run the tests that run the mutant's line until one fails: those in the folders `own` in turn, then others."""
@@ -173,19 +173,19 @@ class MutantTester:
 
     def _run(self, mutant: Mutant, tests: Sequence[str]) -> Trial:
         durations_s = self._records.durations_s
-        left = [test for test in tests if test not in self._doubted]
-        while left:
-            limit_s = STARTING_S + SLOWER * sum(durations_s.get(test, UNRECORDED_S / SLOWER) for test in left)
+        trusted_tests = [test for test in tests if test not in self._doubted_tests]
+        while trusted_tests:
+            limit_s = STARTING_S + SLOWER * sum(durations_s.get(test, UNRECORDED_S / SLOWER) for test in trusted_tests)
             with self._copy.change(mutant):
-                code, failure = self._copy.run_tests(left, limit_s)
+                code, failure = self._copy.run_tests(trusted_tests, limit_s)
             if code == NOTHING_FAILED:
                 break
             if code == TIMED_OUT:
                 return Trial(mutant, Outcome.TIMED_OUT)
-            if not self._fails_anyway(code, failure, left):
+            if not self._fails_anyway(code, failure, trusted_tests):
                 return Trial(mutant, Outcome.KILLED, failure)
-            self._doubted.add(failure)
-            left = [test for test in left if test != failure]
+            self._doubted_tests.add(failure)
+            trusted_tests = [test for test in trusted_tests if test != failure]
         return Trial(mutant, Outcome.SURVIVED)
 
     def _fails_anyway(self, code: int, failure: str, tests: Sequence[str]) -> bool:

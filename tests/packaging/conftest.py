@@ -35,20 +35,20 @@ PERSON = 1000
 
 
 class Computer:
-    """A running clean Debian. What its programs changed lies below `changed`."""
+    """A running clean Debian. What its programs changed lies below `upper_folder`."""
 
     def __init__(self, folder: Path, first: int, display: str) -> None:
-        self.changed = folder / "changed"
-        self.home = self.changed / "home/person"
+        self.upper_folder = folder / "changed"
+        self.home = self.upper_folder / "home/person"
         self.display, self._first = display, first
 
     def run(
         self, *argv: str, as_root: bool = False, env: Mapping[str, str] | None = None
     ) -> "subprocess.CompletedProcess[str]":
         """Run a program to its end, as the person who uses the computer."""
-        entered = self.entered(*argv, as_root=as_root, env=env)
+        command = self.entered(*argv, as_root=as_root, env=env)
         return subprocess.run(
-            entered, capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL
+            command, capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL
         )
 
     def start(self, *argv: str) -> "subprocess.Popen[bytes]":
@@ -68,9 +68,9 @@ class Computer:
         """Return the command that runs `argv` in it."""
         person = [] if as_root else ["--setuid", str(PERSON), "--setgid", str(PERSON)]
         path = "/usr/sbin:/usr/bin:/sbin:/bin" if as_root else "/usr/bin:/bin"
-        known = {"HOME": "/home/person", "PATH": path, "LANG": "C.UTF-8", "DISPLAY": self.display, **(env or {})}
+        variables = {"HOME": "/home/person", "PATH": path, "LANG": "C.UTF-8", "DISPLAY": self.display, **(env or {})}
         enter = ["nsenter", "--target", str(self._first), "--mount", "--pid", "--net", "--root", "--wd", *person]
-        return [*enter, "env", "-i", *(f"{name}={value}" for name, value in known.items()), *argv]
+        return [*enter, "env", "-i", *(f"{name}={value}" for name, value in variables.items()), *argv]
 
 
 def _is_alive(process: psutil.Process) -> bool:
@@ -97,17 +97,17 @@ def package() -> Path:
 @pytest.fixture(scope="session")
 def clean() -> Path:
     """A minimal Debian with the packages ours names as its dependencies, and a person called `person`."""
-    missing = [name for name in NEEDED if shutil.which(name) is None]
-    if sys.platform != "linux" or os.geteuid() != 0 or missing:
-        pytest.skip(f"Needs root on Linux, and {', '.join(missing) or 'nothing else'}.")
+    missing_programs = [name for name in NEEDED if shutil.which(name) is None]
+    if sys.platform != "linux" or os.geteuid() != 0 or missing_programs:
+        pytest.skip(f"Needs root on Linux, and {', '.join(missing_programs) or 'nothing else'}.")
     if (CLEAN / "etc/clean-debian").exists():
         return CLEAN
     shutil.rmtree(CLEAN, ignore_errors=True)
     needs = ",".join(name for name in script("debian").NEEDED if "(" not in name)
     argv = ["debootstrap", "--variant=minbase", f"--include={needs}", "bookworm", str(CLEAN), MIRROR]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=900)
-    if done.returncode:
-        pytest.skip(f"Debian's mirror did not give a clean system: {done.stdout[-300:]}")
+    result = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=900)
+    if result.returncode:
+        pytest.skip(f"Debian's mirror did not give a clean system: {result.stdout[-300:]}")
     chroot = shutil.which("chroot") or ""
     subprocess.run([chroot, str(CLEAN), "useradd", "-m", "-s", "/bin/sh", "-u", str(PERSON), "person"], check=True)
     (CLEAN / "etc/clean-debian").touch()
@@ -149,13 +149,13 @@ def install(computer: Computer, package: Path) -> None:
     """Install the package as an administrator does."""
     with package.open("rb") as data:
         argv = computer.entered("sh", "-c", "cat > /tmp/p.deb && dpkg -i /tmp/p.deb && rm /tmp/p.deb", as_root=True)
-        done = subprocess.run(argv, stdin=data, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
+        result = subprocess.run(argv, stdin=data, capture_output=True, text=True, check=False, timeout=120)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 @pytest.fixture(scope="module")
 def computer(clean: Path, package: Path, display: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Computer]:
     """A computer on which the package is installed."""
-    with computer_of(clean, tmp_path_factory.mktemp("computer"), display) as made:
-        install(made, package)
-        yield made
+    with computer_of(clean, tmp_path_factory.mktemp("computer"), display) as new_computer:
+        install(new_computer, package)
+        yield new_computer

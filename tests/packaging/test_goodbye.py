@@ -28,8 +28,10 @@ def fresh(clean: Path, package: Path, display: str, tmp_path: Path) -> Iterator[
 
 def left(computer: Computer) -> list[str]:
     """Return the files that are on the computer and were not before."""
-    paths = (path for path in computer.changed.rglob("*") if path.is_symlink() or not (path.is_dir() or is_hole(path)))
-    names = (path.relative_to(computer.changed).as_posix() for path in paths)
+    paths = (
+        path for path in computer.upper_folder.rglob("*") if path.is_symlink() or not (path.is_dir() or is_hole(path))
+    )
+    names = (path.relative_to(computer.upper_folder).as_posix() for path in paths)
     return sorted(name for name in names if not name.startswith(DOCUMENTED))
 
 
@@ -44,9 +46,9 @@ def test_after_everything_is_removed_no_file_is_left(fresh: Computer) -> None:
     fresh.run("roundhouse", "engines", "install", "openvino")  # which fails without a network, and leaves uv's folders
     stdout = fresh.run("roundhouse", "uninstall", "--purge", "--models", "--dry-run").stdout
     assert "/home/person/.local/share/roundhouse/roundhouse.db" in stdout
-    done = fresh.run("roundhouse", "uninstall", "--purge", "--models", "--yes")
-    assert done.returncode == 0, done.stderr
-    assert "apt remove roundhouse" in done.stdout
+    result = fresh.run("roundhouse", "uninstall", "--purge", "--models", "--yes")
+    assert result.returncode == 0, result.stderr
+    assert "apt remove roundhouse" in result.stdout
     wait_until_quiet(fresh)
     assert fresh.run("dpkg", "--purge", "roundhouse", as_root=True).returncode == 0
     assert left(fresh) == []
@@ -57,7 +59,7 @@ def test_removing_the_package_keeps_what_the_person_made(fresh: Computer) -> Non
     fresh.run("roundhouse", "down")
     wait_until_quiet(fresh)
     assert fresh.run("dpkg", "--purge", "roundhouse", as_root=True).returncode == 0
-    assert not (fresh.changed / "usr/lib/roundhouse").exists()
+    assert not (fresh.upper_folder / "usr/lib/roundhouse").exists()
     assert "home/person/.local/share/roundhouse/roundhouse.db" in left(fresh)
     assert all(name.startswith("home/person/") for name in left(fresh))
 

@@ -42,8 +42,8 @@ def gateway_of(computer: Computer) -> psutil.Process:
 
 
 def test_sizes_are_as_promised(computer: Computer, package: Path) -> None:
-    installed = computer.changed / "usr/lib/roundhouse"
-    size = sum(path.lstat().st_size for path in installed.rglob("*"))
+    program_folder = computer.upper_folder / "usr/lib/roundhouse"
+    size = sum(path.lstat().st_size for path in program_folder.rglob("*"))
     archives = [path.stat().st_size for path in package.parent.glob("roundhouse-*.tar.xz")]
     figures = {"package": package.stat().st_size, "archive": max(archives, default=0), "installed": size}
     sys.stderr.write(f"\n{figures}\n")
@@ -53,9 +53,9 @@ def test_sizes_are_as_promised(computer: Computer, package: Path) -> None:
 
 
 def test_the_command_answers_with_the_guide(computer: Computer) -> None:
-    done = computer.run("roundhouse", "run", "guide", QUESTION, "--temperature", "0")
-    assert done.returncode == 0, done.stderr
-    assert "Roundhouse" in done.stdout
+    result = computer.run("roundhouse", "run", "guide", QUESTION, "--temperature", "0")
+    assert result.returncode == 0, result.stderr
+    assert "Roundhouse" in result.stdout
     family = {Path(process.exe()).name for process in computer.running()}
     assert {"roundhouse", "roundhouse-engine"} <= family
     assert "stopped" in computer.run("roundhouse", "down").stdout
@@ -63,9 +63,9 @@ def test_the_command_answers_with_the_guide(computer: Computer) -> None:
 
 
 def test_without_a_display_the_bare_command_does_the_whole_job_and_ends(computer: Computer) -> None:
-    done = computer.run("roundhouse", env={"DISPLAY": ""})
-    assert done.returncode == 0, done.stderr
-    assert "tok/s" in done.stdout
+    result = computer.run("roundhouse", env={"DISPLAY": ""})
+    assert result.returncode == 0, result.stderr
+    assert "tok/s" in result.stdout
     wait_until(lambda: not computer.running())
 
 
@@ -95,12 +95,12 @@ def _ask_in_the_window(computer: Computer) -> float:
     window_id = _xdotool(computer, "search", "--sync", "--onlyvisible", "--name", "^Roundhouse$").split()[0]
     _xdotool(computer, "windowfocus", "--sync", window_id, "type", "--delay", "2", QUESTION)
     wait_until(lambda: _is_answered_after_return(computer, before))
-    written, timings = _answers(computer)[-1]
+    written_at, timings = _answers(computer)[-1]
     _photograph(computer)
     _xdotool(computer, "key", "ctrl+q")
     assert window.wait(timeout=WITHIN_S) == 0
     wait_until(lambda: not computer.running())
-    return written + float(timings["ttft_s"]) - began
+    return written_at + float(timings["ttft_s"]) - began
 
 
 def _is_answered_after_return(computer: Computer, before: int) -> bool:
@@ -127,9 +127,9 @@ def _answers(computer: Computer) -> list[tuple[float, dict[str, float]]]:
 def _xdotool(computer: Computer, *arguments: str) -> str:
     argv = [shutil.which("xdotool") or "", *arguments]
     environment = {**os.environ, "DISPLAY": computer.display}
-    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False, timeout=WITHIN_S)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    result = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False, timeout=WITHIN_S)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
 def _photograph(computer: Computer) -> None:
@@ -146,10 +146,10 @@ def _photograph(computer: Computer) -> None:
 
 def test_a_killed_engine_is_started_again_by_the_next_question(computer: Computer) -> None:
     assert computer.run("roundhouse", "load", "guide").returncode == 0
-    killed = engine_of(computer)
-    killed.kill()
+    engine = engine_of(computer)
+    engine.kill()
     assert computer.run("roundhouse", "run", "guide", QUESTION, "--temperature", "0").returncode == 0
-    assert engine_of(computer).pid != killed.pid
+    assert engine_of(computer).pid != engine.pid
     computer.run("roundhouse", "down")
     wait_until(lambda: not computer.running())
 
@@ -184,8 +184,8 @@ def test_everything_killed_at_once_leaves_nothing_in_the_way_of_the_next_start(c
 def test_the_uv_that_came_along_builds_engines(computer: Computer) -> None:
     assert computer.run("uv", "--version").returncode != 0, "the system has none"
     assert computer.run("/usr/lib/roundhouse/_internal/uv", "--version").stdout.startswith("uv ")
-    done = computer.run("roundhouse", "engines", "install", "openvino", "--json")
-    error = json.loads(done.stdout)["error"]
+    result = computer.run("roundhouse", "engines", "install", "openvino", "--json")
+    error = json.loads(result.stdout)["error"]
     assert error["code"] == "install_failed", "uv was there, and had no network"
     assert "python-build-standalone" in error["detail"]
     computer.run("roundhouse", "down")
@@ -193,10 +193,10 @@ def test_the_uv_that_came_along_builds_engines(computer: Computer) -> None:
 
 
 def test_what_foreign_workers_see_of_us_is_engines_and_nothing_else(computer: Computer, tmp_path: Path) -> None:
-    foreign = computer.changed / "usr/lib/roundhouse/_internal/foreign"
+    foreign = computer.upper_folder / "usr/lib/roundhouse/_internal/foreign"
     assert [path.name for path in foreign.iterdir()] == ["engines"]
     code = "import importlib.util as u, engines.foreign_worker; print(u.find_spec('app'), u.find_spec('msgspec'))"
     argv = [sys.executable, "-S", "-P", "-c", code]
     environment = {"PYTHONPATH": str(foreign), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(argv, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.stdout == "None None\n", done.stderr
+    result = subprocess.run(argv, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.stdout == "None None\n", result.stderr

@@ -28,11 +28,11 @@ def attend_plainly(queries: Any, keys: Any, values: Any, window: int, softcap: f
         end = keys.shape[0] - count + token + 1
         begin = max(0, end - 1 - window) if window >= 0 else 0
         for head in range(heads):
-            shared = head // (heads // HEADS)
-            scores = keys[begin:end, shared] @ queries[token, head] * SCALE
+            kv_head = head // (heads // HEADS)
+            scores = keys[begin:end, kv_head] @ queries[token, head] * SCALE
             if softcap:
                 scores = softcap * torch.tanh(scores / softcap)
-            result[token, head] = scores.softmax(0) @ values[begin:end, shared]
+            result[token, head] = scores.softmax(0) @ values[begin:end, kv_head]
     return result
 
 
@@ -63,14 +63,14 @@ def find_layer_difference(
     torch, (lengths, table), (count, groups, window, softcap) = import_module("torch"), place, case
     queries = torch.randn(len(lengths), count, HEADS * groups, WIDTH)
     fresh = [torch.randn(len(lengths), count, HEADS, WIDTH) for _ in range(2)]
-    expected = []
+    expected_rows = []
     for row, length in enumerate(lengths.tolist()):
-        kept = [cache[table[row].long()].flatten(0, 1)[:length] for cache in caches]
-        keys, values = (torch.cat((old, new[row])) for old, new in zip(kept, fresh, strict=True))
-        expected.append(attend_plainly(queries[row], keys, values, window, softcap))
+        old_tensors = [cache[table[row].long()].flatten(0, 1)[:length] for cache in caches]
+        keys, values = (torch.cat((old, new[row])) for old, new in zip(old_tensors, fresh, strict=True))
+        expected_rows.append(attend_plainly(queries[row], keys, values, window, softcap))
     result = attend(attention, [queries, *fresh], caches, place, window=window, softcap=softcap)
     assert result.is_contiguous(), "the library views it otherwise"
-    return float((torch.stack(expected) - result).abs().max())
+    return float((torch.stack(expected_rows) - result).abs().max())
 
 
 def attend(  # noqa: PLR0913 -- what attention takes
@@ -100,13 +100,13 @@ def attend(  # noqa: PLR0913 -- what attention takes
 
 def count_operations(rows: int) -> float:
     """Return PyTorch's operations for each of five layers of a step, of which each request writes a token."""
-    torch, counting = import_module("torch"), import_module("torch.utils._python_dispatch").TorchDispatchMode
+    torch, dispatch_mode = import_module("torch"), import_module("torch.utils._python_dispatch").TorchDispatchMode
     operations = []
 
-    class Counter(counting):  # type: ignore[misc,valid-type]  # PyTorch's, which is not installed where this is checked
-        def __torch_dispatch__(self, function: Any, _types: Any, arguments: Any = (), named: Any = None) -> Any:  # noqa: ANN401 -- as above
+    class Counter(dispatch_mode):  # type: ignore[misc,valid-type]  # PyTorch's, which is not installed where this is checked
+        def __torch_dispatch__(self, function: Any, _types: Any, arguments: Any = (), keywords: Any = None) -> Any:  # noqa: ANN401 -- as above
             operations.append(function)
-            return function(*arguments, **(named or {}))
+            return function(*arguments, **(keywords or {}))
 
     lengths = [40 + row for row in range(rows)]
     place = (torch.tensor(lengths, dtype=torch.int32), make_table(lengths, 1, is_mixed=False))

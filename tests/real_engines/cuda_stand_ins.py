@@ -29,22 +29,22 @@ Symbols = dict[str, dict[str, set[str]]]
 """Library -> version -> names of symbols."""
 
 
-def make_stand_ins(folder: Path, *, kept: frozenset[str]) -> list[str]:
-    """Put a stand-in beside PyTorch's libraries in `folder` for each of NVIDIA's they need, but those `kept`."""
+def make_stand_ins(folder: Path, *, real_libraries: frozenset[str]) -> list[str]:
+    """Put a stand-in beside PyTorch's libraries in `folder` for each of NVIDIA's they need, but `real_libraries`."""
     symbols: Symbols = defaultdict(lambda: defaultdict(set))
     for library in sorted(folder.glob("lib*.so")):
-        _collect_symbols(library, symbols, kept)
+        _collect_symbols(library, symbols, real_libraries)
     for name, by_version in symbols.items():
         _compile_library(folder, name, by_version)
     return sorted(symbols)
 
 
-def _collect_symbols(library: Path, symbols: Symbols, kept: frozenset[str]) -> None:
+def _collect_symbols(library: Path, symbols: Symbols, real_libraries: frozenset[str]) -> None:
     header = _output_of("objdump", "-p", str(library))
-    needed = {name for name in _NVIDIAS.findall(header) if name not in kept}
-    for name in needed:
+    needed_libraries = {name for name in _NVIDIAS.findall(header) if name not in real_libraries}
+    for name in needed_libraries:
         symbols[name]  # some are needed without a symbol
-    owners = _owners_of_versions(header, needed)
+    owners = _owners_of_versions(header, needed_libraries)
     for line in _output_of("readelf", "-W", "--dyn-syms", str(library)).splitlines():
         fields = line.split()
         if "UND" not in fields or "GLOBAL" not in fields or len(fields) < _COLUMNS:
@@ -52,15 +52,15 @@ def _collect_symbols(library: Path, symbols: Symbols, kept: frozenset[str]) -> N
         name, _, version = fields[7].partition("@")
         version = version.strip("@")
         owner = owners.get(version, "") if version else _plain_owner(name)
-        if owner in needed:
+        if owner in needed_libraries:
             symbols[owner][version].add(name)
 
 
-def _owners_of_versions(header: str, needed: set[str]) -> dict[str, str]:
+def _owners_of_versions(header: str, needed_libraries: set[str]) -> dict[str, str]:
     owners, library = {}, ""
     for match in _VERSION_OF.finditer(header.partition("Version References:")[2]):
         library = match["library"] or library
-        if match["version"] and library in needed:
+        if match["version"] and library in needed_libraries:
             owners[match["version"]] = library
     return owners
 

@@ -31,8 +31,8 @@ def make_once(name: str, version: str, finish: Callable[[Path], None]) -> Path:
 
     Skips the test where it cannot be made.
     """
-    missing = [program for program in ("gcc", "objdump", "readelf") if shutil.which(program) is None]
-    if sys.platform != "linux" or sys.version_info[:2] != (3, 11) or missing:
+    missing_programs = [program for program in ("gcc", "objdump", "readelf") if shutil.which(program) is None]
+    if sys.platform != "linux" or sys.version_info[:2] != (3, 11) or missing_programs:
         pytest.skip("the stand-ins are made for Linux and Python 3.11, with gcc and binutils")
     packages, place = _packages_of(name), _place_of(name, version)
     with hold_lock(_KEPT / f"{name}.lock"):
@@ -67,12 +67,12 @@ def _make_environment(place: Path, packages: Path, finish: Callable[[Path], None
     python = str(interpreter_in(stage))
     install = [str(uv), "pip", "install", "-q", "--no-deps", "--compile-bytecode", "--python", python]
     install += ["-r", str(packages)]
-    done = subprocess.run(install, capture_output=True, text=True, check=False)
-    if done.returncode and any(words in done.stderr.lower() for words in NO_NETWORK):
-        pytest.skip(f"{place.name} cannot be fetched: {done.stderr}")
-    assert not done.returncode, done.stderr
+    result = subprocess.run(install, capture_output=True, text=True, check=False)
+    if result.returncode and any(words in result.stderr.lower() for words in NO_NETWORK):
+        pytest.skip(f"{place.name} cannot be fetched: {result.stderr}")
+    assert not result.returncode, result.stderr
     (site,) = stage.glob("lib/python3*/site-packages")
-    make_stand_ins(site / "torch" / "lib", kept=_REAL)
+    make_stand_ins(site / "torch" / "lib", real_libraries=_REAL)
     finish(site)
     for command in (stage / "bin").iterdir():
         if not command.is_symlink() and str(stage).encode() in (text := command.read_bytes()):
@@ -96,5 +96,5 @@ def put_into_store(paths: Paths, engine: str, version: str, environment: Path) -
     manifest = VersionManifest(
         engine=engine, version=version, variant="cpu", backend="cpu", kind="venv", python="venv/bin/python"
     )
-    published = store.publish_version(stage, manifest)
-    store.change_state(engine, lambda state: switch_version(state, published.name))
+    published_manifest = store.publish_version(stage, manifest)
+    store.change_state(engine, lambda state: switch_version(state, published_manifest.name))

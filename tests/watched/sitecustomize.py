@@ -43,7 +43,7 @@ def _hear_uvloop() -> None:
         from uvloop import Loop  # noqa: PLC0415 -- only the gateway's environment has it
     except ImportError:
         return
-    patched: Any = Loop
+    loop_class: Any = Loop
     connect = Loop.create_connection
 
     async def look_up(loop: Any, host: Any, port: Any, **options: int) -> Any:  # noqa: ANN401 -- uvloop's own
@@ -55,7 +55,7 @@ def _hear_uvloop() -> None:
             _write("connect", [host, port])
         return await connect(loop, protocol, host, port, **options)
 
-    patched.getaddrinfo, patched.create_connection = look_up, create_connection
+    loop_class.getaddrinfo, loop_class.create_connection = look_up, create_connection
 
 
 _hear_uvloop()

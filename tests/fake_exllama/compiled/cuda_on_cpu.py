@@ -45,10 +45,10 @@ def pass_as_compiled(name: str) -> None:
 
 def _on_processor(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
-    def call(*arguments: Any, **named: Any) -> Any:
-        named.pop("pin_memory", None)
-        placed = {name: _processor(value, name) for name, value in named.items()}
-        return function(*map(_processor, arguments), **placed)
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        keywords.pop("pin_memory", None)
+        cpu_keywords = {name: _processor(value, name) for name, value in keywords.items()}
+        return function(*map(_processor, arguments), **cpu_keywords)
 
     return call
 

@@ -62,8 +62,8 @@ def apply_rep_penalty(
     past: Tensor, penalty: float, _range: int, _decay: int, frequency: float, presence: float, logits: Tensor
 ) -> None:
     ids, counts = past.flatten().unique(return_counts=True)
-    seen = logits[:, :, ids]
-    logits[:, :, ids] = torch.where(seen > 0, seen / penalty, seen * penalty) - frequency * counts - presence
+    scores = logits[:, :, ids]
+    logits[:, :, ids] = torch.where(scores > 0, scores / penalty, scores * penalty) - frequency * counts - presence
 
 
 def sample_basic(
@@ -89,14 +89,14 @@ def sample_basic(
     for row in range(logits.shape[0]):
         scores = logits[row, -1].float()
         scores = scores if logit_filter.is_meta else scores.masked_fill(~logit_filter[row], float("-inf"))
-        ordered, places = (scores / (temperature or 1.0)).softmax(-1).sort(-1, descending=True)
-        kept = ordered[: top_k or None]
-        kept = kept[kept >= min_p * kept[0]] if min_p else kept
-        kept = kept[: int((kept.cumsum(-1) < top_p).sum()) + 1] if 0 < top_p < 1 else kept
-        share = kept / kept.sum()
-        drawn = min(int((share.cumsum(-1) <= random - _RANDOM_BITS).sum()), len(share) - 1)
-        tokens[row, 0], probabilities[row, 0] = places[drawn], share[drawn]
+        ordered_shares, places = (scores / (temperature or 1.0)).softmax(-1).sort(-1, descending=True)
+        kept_shares = ordered_shares[: top_k or None]
+        kept_shares = kept_shares[kept_shares >= min_p * kept_shares[0]] if min_p else kept_shares
+        kept_shares = kept_shares[: int((kept_shares.cumsum(-1) < top_p).sum()) + 1] if 0 < top_p < 1 else kept_shares
+        share = kept_shares / kept_shares.sum()
+        choice = min(int((share.cumsum(-1) <= random - _RANDOM_BITS).sum()), len(share) - 1)
+        tokens[row, 0], probabilities[row, 0] = places[choice], share[choice]
         if not k_tokens.is_meta:
             count = k_tokens.shape[-1]
-            k_tokens[row, 0], k_probabilities[row, 0] = places[:count], ordered[:count]
+            k_tokens[row, 0], k_probabilities[row, 0] = places[:count], ordered_shares[:count]
     return []

@@ -149,8 +149,8 @@ def generator_stage_decode(
     rows = len(pages)
     arena.zero_()
     for row, (table, length) in enumerate(zip(pages, lengths, strict=True)):
-        known = table.flatten()[:width]
-        arena[row * width : row * width + len(known)] = known
+        page_numbers = table.flatten()[:width]
+        arena[row * width : row * width + len(page_numbers)] = page_numbers
         arena[rows * width + row] = length
         if rope_offsets:
             arena[rows * (width + 1) + row] = length + rope_offsets[row]
@@ -185,9 +185,9 @@ def fused_sampler(
     row = row if mask is None else row + mask[:, :width]
     row = row if bits is None else row.masked_fill(~_allowed_tokens(bits, width), float("-inf"))
     if mode != _GREEDY:
-        filtered = row * inverse_filter_temperature
-        least = filtered.max(-1, keepdim=True).values + min_p_log if mode == 2 or filters & _MIN_P else None
-        row = row if least is None else row.masked_fill(filtered < least, float("-inf"))
+        filter_scores = row * inverse_filter_temperature
+        least = filter_scores.max(-1, keepdim=True).values + min_p_log if mode == 2 or filters & _MIN_P else None
+        row = row if least is None else row.masked_fill(filter_scores < least, float("-inf"))
         if filters & _TOP_K:
             row = row.masked_fill(row < row.topk(top_k).values[:, -1:], float("-inf"))
         row = _keep_mass(row, inverse_filter_temperature, top_p) if filters & _TOP_P else row
@@ -202,16 +202,16 @@ def _allowed_tokens(bits: Tensor, width: int) -> Tensor:
 
 
 def _keep_mass(row: Tensor, inverse_temperature: float, top_p: float) -> Tensor:
-    ordered, places = (row * inverse_temperature).softmax(-1).sort(-1, descending=True)
-    beyond = ordered.cumsum(-1) - ordered >= top_p
+    ordered_shares, places = (row * inverse_temperature).softmax(-1).sort(-1, descending=True)
+    beyond = ordered_shares.cumsum(-1) - ordered_shares >= top_p
     return row.masked_fill(torch.zeros_like(beyond).scatter(-1, places, beyond), float("-inf"))
 
 
 def apply_rep_pens(logits: Tensor, out: Tensor, past: Tensor, penalty: float, *_ranges: int) -> None:
     ids = past.flatten().unique()
     out.copy_(logits)
-    seen = out[:, ids]
-    out[:, ids] = torch.where(seen > 0, seen / penalty, seen * penalty)
+    scores = out[:, ids]
+    out[:, ids] = torch.where(scores > 0, scores / penalty, scores * penalty)
 
 
 def apply_pres_freq_pens(

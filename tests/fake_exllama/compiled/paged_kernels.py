@@ -24,7 +24,7 @@ def fn_triton_paged_attn_decode(args: Any) -> torch.Tensor | None:
 
     if not args.has_kv_cache() or args.non_causal_spans or args.sinks is not None:
         return None
-    attended: torch.Tensor = PagedAttention(torch).flash_attn_with_kvcache(
+    attention: torch.Tensor = PagedAttention(torch).flash_attn_with_kvcache(
         q=args.q,
         k_cache=args.k_cache,
         v_cache=args.v_cache,
@@ -37,4 +37,4 @@ def fn_triton_paged_attn_decode(args: Any) -> torch.Tensor | None:
         window_size=args.get_window_size(),
         softcap=args.softcap,
     )
-    return attended
+    return attention

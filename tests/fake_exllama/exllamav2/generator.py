@@ -77,14 +77,14 @@ class ExLlamaV2DynamicGenerator(PlayedGenerator):
             assert draft_model.is_loaded
             assert draft_cache.max_seq_len == cache.max_seq_len, "Cache and draft cache must be same dimensions"
             assert draft_model.config.max_seq_len >= config.max_seq_len, "Draft model seq len must be >= model seq len"
-        self.drafted = num_draft_tokens if draft_model is not None or use_ngram_draft else 0
+        self.draft_tokens = num_draft_tokens if draft_model is not None or use_ngram_draft else 0
         keep_facts(draft_tokens=num_draft_tokens, ngram=use_ngram_draft, drafts=draft_model is not None)
         super().__init__(cache.max_seq_len, max_batch_size, page=PAGE if paged else cache.max_seq_len)
 
     def enqueue(self, job: PlayedJob) -> None:
         """As the original, which ends an answer as many tokens too early as it drafts."""
         super().enqueue(job)
-        job.limit -= self.drafted
+        job.limit -= self.draft_tokens
 
     def set_loras(self, loras: list[Any]) -> None:
         keep_facts(loras_set=len(loras))

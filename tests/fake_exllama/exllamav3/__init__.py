@@ -68,11 +68,11 @@ class Model:
         assert draft_model is None or draft_model.is_loaded, "a draft is loaded first"
         assert max_chunk_size % PAGE == 0
         assert all(max_chunk_size <= cache.max_num_tokens for cache in self.caches), "Cache too small for batch shape"
-        for done in (0, 1, 2):
-            callback(done, 2)
+        for step in (0, 1, 2):
+            callback(step, 2)
         self.is_loaded = True
         for cache in self.caches:
-            cache.initialized = True
+            cache.is_allocated = True
         keep_facts(use_per_device=use_per_device, tensor_p=tensor_p, moe=self.config.infer_params.moe_cpu_offload)
 
     def get_image_embeddings(self, tokenizer: "Tokenizer", image: Any, text_alias: str) -> "MMEmbedding":
@@ -83,7 +83,7 @@ class Model:
         return MMEmbedding(text_alias, f"{image.width}x{image.height} {image.getpixel((0, 0))}")
 
     def warmup(self, *, cache: "Cache", max_chunk_size: int, callback: Callable[[int, int], None]) -> list[str]:
-        assert cache.initialized
+        assert cache.is_allocated
         callback(1, 1)
         return []
 
@@ -102,7 +102,7 @@ class MMEmbedding:
 class Cache:
     """`max_batch_size` is how many states of recurrent models there are."""
 
-    initialized = False
+    is_allocated = False
 
     def __init__(
         self,
@@ -156,10 +156,10 @@ class Matcher:
     """Of llguidance: it gives up after so many tokens, if it is to."""
 
     def __init__(self, breaks_at: int | None) -> None:
-        self.left = 1_000_000 if breaks_at is None else breaks_at
+        self.tokens_left = 1_000_000 if breaks_at is None else breaks_at
 
     def is_error(self) -> bool:
-        return self.left <= 0
+        return self.tokens_left <= 0
 
     def get_error(self) -> str:
         return "Parser limit exceeded\nstate: 42"
@@ -174,7 +174,7 @@ class LLGuidanceFilter:
         self._check_error()
 
     def accept_token(self, _token: int) -> None:
-        self._matcher.left -= 1
+        self._matcher.tokens_left -= 1
         self._check_error()
 
     def _check_error(self) -> None:
@@ -238,10 +238,10 @@ class Generator(PlayedGenerator):
         if draft_model is not None:
             assert draft_model.is_loaded
             assert draft_cache is not None
-            assert draft_cache.initialized
+            assert draft_cache.is_allocated
             most = draft_model.caps.get("default_draft_size", num_draft_tokens)
             assert cache.max_history >= most, "Speculative passes need max_history"
-        assert cache.initialized, "Cache tensors were never allocated. Construct the Cache BEFORE calling model.load()"
+        assert cache.is_allocated, "Cache tensors were never allocated. Construct the Cache BEFORE calling model.load()"
         self.beyond = 1 + (num_draft_tokens or 0)  # as the original, it ends an answer where a draft has no room left
         super().__init__(cache.max_num_tokens, min(max_batch_size, cache.max_batch_size))
 
@@ -253,4 +253,4 @@ class Generator(PlayedGenerator):
         return super()._one(job)
 
     def get_cache_stats(self) -> dict[str, int]:
-        return {"used_tokens": self.page * sum(map(self.pages, self.active)), "max_tokens": self.max_tokens}
+        return {"used_tokens": self.page * sum(map(self.pages, self.active_jobs)), "max_tokens": self.max_tokens}

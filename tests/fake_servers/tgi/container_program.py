@@ -14,8 +14,8 @@ def after(flag: str) -> str:
     return ARGS[ARGS.index(flag) + 1]
 
 
-named = [ARGS[at + 1] for at, word in enumerate(ARGS) if word == "--env"]
-environment = {name: os.environ[name] for name in (*named, "PATH")}
+variable_names = [ARGS[at + 1] for at, word in enumerate(ARGS) if word == "--env"]
+environment = {name: os.environ[name] for name in (*variable_names, "PATH")}
 entry = ARGS.index("--entrypoint")
 program, _image, *rest = ARGS[entry + 1 :]
 rest[rest.index("--port") + 1] = after("--publish").split(":")[1]

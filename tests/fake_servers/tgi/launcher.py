@@ -13,8 +13,8 @@ class Router(Server):
 
     async def app(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Answer, but what writes text only to those with the key."""
-        given = dict(scope["headers"]).get(b"authorization", b"").decode()
-        if scope["path"] in _GUARDED and given.lower() != f"bearer {os.environ['API_KEY']}".lower():
+        authorization = dict(scope["headers"]).get(b"authorization", b"").decode()
+        if scope["path"] in _GUARDED and authorization.lower() != f"bearer {os.environ['API_KEY']}".lower():
             await send({"type": "http.response.start", "status": 401, "headers": []})
             await send({"type": "http.response.body", "body": b""})
             return

@@ -18,11 +18,13 @@ async def _serve(app: Any, host: str, port: int) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
         method, path, _ = head[0].decode().split(" ")
         headers = [tuple(part.strip() for part in line.split(b":", 1)) for line in head[1:] if b":" in line]
-        lowered = [(name.lower(), value) for name, value in headers]
-        length = next((int(value) for name, value in lowered if name == b"content-length"), 0)
+        lowercase_headers = [(name.lower(), value) for name, value in headers]
+        length = next((int(value) for name, value in lowercase_headers if name == b"content-length"), 0)
         body = await reader.readexactly(length)
         await app(
-            {"type": "http", "method": method, "path": path, "headers": lowered}, _receiver(body), _sender(writer)
+            {"type": "http", "method": method, "path": path, "headers": lowercase_headers},
+            _receiver(body),
+            _sender(writer),
         )
         await writer.drain()
         writer.close()

@@ -147,7 +147,7 @@ def ours(setting: Setting) -> Ours:
         kv_type=setting.kv_type,
         batch=setting.ubatch,
         flash_attention=setting.flash_attention is not False,
-        is_kv_unified=setting.unified,
+        is_kv_unified=setting.is_kv_unified,
         repacks=setting.repack,
         task=setting.task,
     )

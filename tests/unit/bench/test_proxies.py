@@ -14,14 +14,14 @@ ROUNDS = [{GO: 10.0, OURS: 20.0}, {GO: 100.0, OURS: 50.0}, {GO: 1.0, OURS: 0.7}]
 
 def test_the_median_is_that_of_the_rounds_ratios() -> None:
     figure = _against_go("cost", ROUNDS, OURS, 0.75)
-    assert (figure.measured, figure.target, figure.ok) == ("0.7", "<= 0.75", True)
+    assert (figure.measurement, figure.target, figure.ok) == ("0.7", "<= 0.75", True)
     assert _against_go("cost", ROUNDS, OURS, 0.6).ok is False
     assert _against_go("answers", ROUNDS, OURS, 0.5, at_least).ok is True
 
 
 def test_without_go_there_is_no_ratio() -> None:
     figure = _against_go("answers", [{OURS: 1.0}], OURS, 0.5, at_least)
-    assert (figure.measured, figure.target, figure.ok) == ("needs Go", ">= 0.5", None)
+    assert (figure.measurement, figure.target, figure.ok) == ("needs Go", ">= 0.5", None)
 
 
 def test_everybody_has_a_turn_in_every_round_and_goes_first_once() -> None:

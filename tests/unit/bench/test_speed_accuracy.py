@@ -38,8 +38,8 @@ def test_machines_never_seen_are_predicted_as_well_as_promised(cases: tuple[Spee
 def test_leaving_a_chip_out_changes_what_is_predicted_for_it() -> None:
     row = next(row for row in evaluation_rows() if row.chip in {other.chip for other in fit_rows()})
     with_it, without = (predict_row(row, fit_without(chip)) for chip in ("no such chip", row.chip))
-    assert with_it.predicted != without.predicted
-    assert with_it.high / with_it.predicted == pytest.approx(without.high / without.predicted)
+    assert with_it.prediction != without.prediction
+    assert with_it.high / with_it.prediction == pytest.approx(without.high / without.prediction)
 
 
 def test_a_case_knows_whether_its_interval_held() -> None:
@@ -59,7 +59,7 @@ def test_two_models_tell_the_speed_of_the_others() -> None:
     """A machine made up to be a fourth slower than predicted is predicted right after two of its models."""
     rows = [row for row in evaluation_rows() if row.device.startswith("NVIDIA GeForce RTX 5070")]
     slower = [
-        msgspec.structs.replace(row, decode=0.8 * predict_row(row, fit_without(row.chip)).predicted) for row in rows
+        msgspec.structs.replace(row, decode=0.8 * predict_row(row, fit_without(row.chip)).prediction) for row in rows
     ]
     errors = list(speed_accuracy._after_pairs(slower))
     assert median(errors) < 0.02

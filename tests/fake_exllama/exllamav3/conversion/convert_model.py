@@ -26,16 +26,16 @@ MODULES = ("model.embed_tokens", "model.layers.0", "model.layers.1", "lm_head")
 def prepare(args: Any) -> tuple[dict[str, Any] | None, dict[str, Any] | None, bool, str | None]:
     work = Path(args.work_dir)
     if args.resume:
-        chosen = json.loads((work / "args.json").read_text(encoding="utf-8"))
+        options = json.loads((work / "args.json").read_text(encoding="utf-8"))
         print(" -- Resuming existing job")  # noqa: T201 -- as the original
-        return chosen, json.loads((work / "ckpt" / "job.json").read_text(encoding="utf-8")), True, None
+        return options, json.loads((work / "ckpt" / "job.json").read_text(encoding="utf-8")), True, None
     if fault_of(args.in_dir) == "refuse":
         return None, None, False, "--bits must be between 1 and 8"
     (work / "ckpt").mkdir()
-    chosen = {name: value for name, value in vars(args).items() if name != "resume"}
-    (work / "args.json").write_text(json.dumps(chosen), encoding="utf-8")
+    options = {name: value for name, value in vars(args).items() if name != "resume"}
+    (work / "args.json").write_text(json.dumps(options), encoding="utf-8")
     (work / "ckpt" / "job.json").write_text('{"next_module_idx": 0}', encoding="utf-8")
-    return chosen, {"next_module_idx": 0}, True, None
+    return options, {"next_module_idx": 0}, True, None
 
 
 def fault_of(folder: str) -> str:
