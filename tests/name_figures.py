@@ -31,7 +31,20 @@ PLAIN_ENDINGS = {
     *("speed", "sibling", "string", "anything", "nothing", "something", "thing"),
     # the field's nouns
     *("embedding", "embeddings", "encoding", "heading", "listing", "mapping", "reasoning", "sampling", "setting"),
-    *("drawing", "framing", "keyring", "settings", "thinking", "timing", "training", "turing", "warning", "wiring"),
+    *(
+        "ceiling",
+        "drawing",
+        "framing",
+        "keyring",
+        "settings",
+        "thinking",
+        "timing",
+        "training",
+        "turing",
+        "warning",
+        "wiring",
+        "wording",
+    ),
 }
 IRREGULAR_PARTICIPLES = {
     *("begun", "bent", "born", "borne", "bought", "bound", "broken", "brought", "built", "caught"),

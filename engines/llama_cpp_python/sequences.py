@@ -50,7 +50,7 @@ class Slot:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.known: list[int] = []
+        self.known_tokens: list[int] = []
         self.ahead: list[int] = []
         self.work: WorkItem | None = None
         self.sampler: Any = None
@@ -67,7 +67,7 @@ class Slot:
     def prefix_match_length(self, prompt: Sequence[int]) -> int:
         """Return how many tokens of a prompt it knows already; one is always left to compute."""
         same = 0
-        for ours, theirs in zip(self.known, prompt[:-1], strict=False):
+        for ours, theirs in zip(self.known_tokens, prompt[:-1], strict=False):
             if ours != theirs:
                 break
             same += 1
@@ -76,15 +76,15 @@ class Slot:
     def begin(self, work: WorkItem, sampler: Any, same: int) -> None:  # noqa: ANN401 -- a pointer
         """Take on a request of which it knows the first `same` tokens."""
         self.work, self.sampler, self._written_tokens, self._cached_tokens = work, sampler, 0, same
-        self.known, self.ahead = list(work.prompt[:same]), list(work.prompt[same:])
+        self.known_tokens, self.ahead = list(work.prompt[:same]), list(work.prompt[same:])
         self.output = -1
 
     def add_to(self, batch: Batch) -> None:
         """Put as much of what is ahead into a batch as there is room for."""
         count = min(len(self.ahead), batch.room)
         now, self.ahead = self.ahead[:count], self.ahead[count:]
-        self.output = batch.add(now, at=len(self.known), sequence=self.number, wants_output=not self.ahead)
-        self.known += now
+        self.output = batch.add(now, at=len(self.known_tokens), sequence=self.number, wants_output=not self.ahead)
+        self.known_tokens += now
 
     def take_cached(self) -> int | None:
         """Return how much of the prompt it knew, once."""
@@ -105,7 +105,7 @@ class Slot:
 def choose_slot(slots: Sequence[Slot], prompt: Sequence[int]) -> Slot:
     """Return the free slot that knows most of a prompt; of those that know nothing, the one with least to lose."""
     free = [slot for slot in slots if slot.work is None]
-    return max(free, key=lambda slot: (slot.prefix_match_length(prompt), -len(slot.known)))
+    return max(free, key=lambda slot: (slot.prefix_match_length(prompt), -len(slot.known_tokens)))
 
 
 _TEMPERATURE, _TOP_K, _TOP_P, _MIN_P = 0.8, 40, 0.95, 0.05

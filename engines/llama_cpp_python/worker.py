@@ -137,7 +137,7 @@ class LlamaCppPythonBackend:
 
     def cache_use(self) -> float | None:
         """Return the share of the context's cells that running requests use."""
-        used_tokens = sum(len(slot.known) for slot in self._slots if slot.work is not None)
+        used_tokens = sum(len(slot.known_tokens) for slot in self._slots if slot.work is not None)
         return float(used_tokens / max(1, self._lib.llama_n_ctx(self._context)))
 
     def _sample_next(self, slot: Slot) -> StepOutcome:

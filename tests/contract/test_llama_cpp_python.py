@@ -43,7 +43,7 @@ def work(prompt: list[int], max_tokens: int = 2) -> WorkItem:
 
 def test_a_request_goes_where_most_of_it_is_known() -> None:
     slots = [Slot(0), Slot(1), Slot(2)]
-    slots[0].known, slots[1].known = [1, 2, 9], [1, 2, 3, 4]
+    slots[0].known_tokens, slots[1].known_tokens = [1, 2, 9], [1, 2, 3, 4]
     assert choose_slot(slots, [1, 2, 3, 5]).number == 1
     assert choose_slot(slots, [7, 8]).number == 2, "an empty one loses nothing"
     slots[1].work = work([1])
@@ -52,7 +52,7 @@ def test_a_request_goes_where_most_of_it_is_known() -> None:
 
 def test_of_a_known_prompt_one_token_is_left_to_compute() -> None:
     slot = Slot(0)
-    slot.known = [1, 2, 3]
+    slot.known_tokens = [1, 2, 3]
     assert slot.prefix_match_length([1, 2, 3]) == 2
     assert slot.prefix_match_length([1, 2, 3, 4]) == 3
     assert slot.prefix_match_length([2]) == 0
@@ -61,7 +61,7 @@ def test_of_a_known_prompt_one_token_is_left_to_compute() -> None:
 def test_an_answer_is_full_once_it_has_what_was_asked_for() -> None:
     slot = Slot(0)
     slot.begin(work([1, 2, 3]), None, 2)
-    assert (slot.known, slot.ahead, slot.take_cached(), slot.take_cached()) == ([1, 2], [3], 2, None)
+    assert (slot.known_tokens, slot.ahead, slot.take_cached(), slot.take_cached()) == ([1, 2], [3], 2, None)
     slot.write(7)
     assert not slot.is_full
     slot.write(8)
