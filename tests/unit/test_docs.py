@@ -61,17 +61,19 @@ def test_a_link_to_a_page_or_heading_that_is_gone_is_found(tmp_path: Path) -> No
 def test_every_page_has_its_place_and_the_first_page_leads_to_it() -> None:
     assert {path.name for path in DOCS.iterdir()} == {"README.md", *FOLDERS}
     first = text_of(DOCS / "README.md")
-    missing = [name_of(page) for page in DOCS.glob("*/*.md") if f"({page.relative_to(DOCS).as_posix()})" not in first]
-    assert not missing
+    missing_pages = [
+        name_of(page) for page in DOCS.glob("*/*.md") if f"({page.relative_to(DOCS).as_posix()})" not in first
+    ]
+    assert not missing_pages
 
 
 def test_code_names_only_pages_that_are_there() -> None:
     tops = ("app", "engines", "packaging", "tests")
     kinds = {".py", ".sh", ".iss", ".toml"}
     files = [path for top in tops for path in (ROOT / top).rglob("*") if path.suffix in kinds] + [ROOT / "Makefile"]
-    named = [(path, page) for path in files for page in PAGE_IN_TEXT.findall(text_of(path))]
-    assert len(named) > 5
-    assert not [f"{name_of(path)}: {page}" for path, page in named if not (ROOT / page).exists()]
+    mentions = [(path, page) for path in files for page in PAGE_IN_TEXT.findall(text_of(path))]
+    assert len(mentions) > 5
+    assert not [f"{name_of(path)}: {page}" for path, page in mentions if not (ROOT / page).exists()]
 
 
 @cache
@@ -91,9 +93,9 @@ def defined(body: list[ast.stmt]) -> dict[str, list[ast.stmt]]:
     return names
 
 
-def exists(dotted: str) -> bool:
+def exists(dotted_name: str) -> bool:
     """Tell whether a dotted path is a package, a module, or something defined in one."""
-    path, rest = ROOT, dotted.split(".")
+    path, rest = ROOT, dotted_name.split(".")
     while rest and (path / rest[0]).is_dir():
         path /= rest.pop(0)
     if not rest:
@@ -113,7 +115,7 @@ def test_every_name_of_code_is_defined(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dotted", "there"),
+    ("dotted_name", "there"),
     [
         ("app.core", True),
         ("app.gateway.exchange.handling.answer_request", True),
@@ -123,8 +125,8 @@ def test_every_name_of_code_is_defined(page: Path) -> None:
         ("app.gone.handle", False),
     ],
 )
-def test_a_name_is_looked_up_in_its_module_and_class(dotted: str, *, there: bool) -> None:
-    assert exists(dotted) is there
+def test_a_name_is_looked_up_in_its_module_and_class(dotted_name: str, *, there: bool) -> None:
+    assert exists(dotted_name) is there
 
 
 def is_path(path: str) -> bool:
@@ -140,11 +142,9 @@ def test_every_path_of_the_repository_is_there(page: Path) -> None:
 
 def test_the_list_of_folders_is_whole() -> None:
     listing = text_of(ROOT / "ARCHITECTURE.md").split("## Folders")[1].split("```")[1]
-    documented = re.findall(r"^([\w/]+)  ", listing, re.MULTILINE)
-    assert not [folder for folder in documented if not (ROOT / folder).is_dir()]
-    assert {f"app/{path.name}" for path in (ROOT / "app").iterdir() if (path / "__init__.py").exists()} <= set(
-        documented
-    )
+    folders = re.findall(r"^([\w/]+)  ", listing, re.MULTILINE)
+    assert not [folder for folder in folders if not (ROOT / folder).is_dir()]
+    assert {f"app/{path.name}" for path in (ROOT / "app").iterdir() if (path / "__init__.py").exists()} <= set(folders)
     below = re.split(r"^app/gateway .*$", listing, flags=re.MULTILINE)[1].split("\napp/")[0]
     parts = set(re.findall(r"^ {2}(\w+)", below, re.MULTILINE))
     assert parts == {path.name for path in (ROOT / "app" / "gateway").iterdir() if (path / "__init__.py").exists()}
@@ -154,7 +154,7 @@ class Row(NamedTuple):
     """A file of a list, or a pattern of files, with NAME for what is added."""
 
     pattern: str
-    needed: str
+    need: str
 
     def files(self, name: str) -> set[str]:
         return {name_of(path) for path in ROOT.glob(self.pattern.replace("NAME", name).replace("**", "*"))}
@@ -207,16 +207,16 @@ each_list = pytest.mark.parametrize("files", LISTS, ids=lambda files: files.exam
 def test_what_is_always_needed_is_there_of_the_example(files: FileList) -> None:
     rows = files.rows()
     assert len(rows) > 5
-    assert not [row.pattern for row in rows if row.needed == "always" and not row.files(files.example)]
+    assert not [row.pattern for row in rows if row.need == "always" and not row.files(files.example)]
 
 
 @pytest.mark.slow(cases=1)
 @each_list
 def test_the_example_has_no_file_that_is_not_listed(files: FileList) -> None:
-    documented = {file for row in files.rows() for file in row.files(files.example)}
+    listed_files = {file for row in files.rows() for file in row.files(files.example)}
     own = {name_of(path) for path in (ROOT / files.home.replace("NAME", files.example)).rglob("*") if path.is_file()}
-    assert {file for file in own if "__pycache__" not in file} <= documented
-    assert files.referring() <= documented
+    assert {file for file in own if "__pycache__" not in file} <= listed_files
+    assert files.referring() <= listed_files
 
 
 @each_list
@@ -227,5 +227,5 @@ def test_whatever_is_listed_exists_of_some_example(files: FileList) -> None:
 def test_every_screen_and_dialect_has_what_is_always_needed() -> None:
     for files in LISTS[:2]:
         homes = [path.parent for path in ROOT.glob(f"{files.home.replace('NAME', '*')}/__init__.py")]
-        always = [row for row in files.rows() if row.needed == "always" and row.pattern.startswith(files.home)]
+        always = [row for row in files.rows() if row.need == "always" and row.pattern.startswith(files.home)]
         assert not [(home.name, row.pattern) for home in homes for row in always if not row.files(home.name)]

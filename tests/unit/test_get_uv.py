@@ -49,8 +49,8 @@ def test_the_newest_release_is_taken_by_number_and_previews_are_not(get_uv: Modu
     libc = "manylinux" if platform.libc_ver()[0] == "glibc" else "musllinux"
     tag = {"Linux": f"{libc}_2_17_x86_64", "Darwin": "macosx_11_0_arm64", "Windows": "win_amd64"}[platform.system()]
     names = [f"uv-{number}-py3-none-{tag}.whl" for number in ("0.9.30", "0.13.8", "0.14.0rc1", "0.13.10")]
-    fitting = [name for name in names if get_uv.fits(name)]
-    if not fitting:
+    fitting_names = [name for name in names if get_uv.fits(name)]
+    if not fitting_names:
         pytest.skip("this machine's architecture is none of the three above")
     assert "0.13.10" in get_uv.newest(get_uv.links(page(*names)))[0]
 

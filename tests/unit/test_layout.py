@@ -163,12 +163,12 @@ def test_engines_import_nothing_of_the_application() -> None:
 def in_workers() -> set[Path]:
     """Return the files that run in engines' environments: workers, and whatever of ours they import."""
     paths: set[Path] = set()
-    waiting = [path for path in files("engines") if path.name in {"worker.py", "worker_base.py"}]
-    while waiting:
-        path = waiting.pop()
+    queue = [path for path in files("engines") if path.name in {"worker.py", "worker_base.py"}]
+    while queue:
+        path = queue.pop()
         paths.add(path)
         ours = (ROOT / f"{module.replace('.', '/')}.py" for module in imports(path) if module.startswith("engines."))
-        waiting += [other for other in ours if other.is_file() and other not in paths]
+        queue += [other for other in ours if other.is_file() and other not in paths]
     return paths
 
 
@@ -220,16 +220,16 @@ def module_name(path: Path) -> str:
 
 
 def test_no_import_circles() -> None:
-    known = {module_name(path): path for path in files(*CODE)}
-    graph = {name: {m for m in imports(path) if m in known and m != name} for name, path in known.items()}
-    done: set[str] = set()
+    modules = {module_name(path): path for path in files(*CODE)}
+    graph = {name: {m for m in imports(path) if m in modules and m != name} for name, path in modules.items()}
+    visited_modules: set[str] = set()
 
     def visit(name: str, trail: tuple[str, ...]) -> None:
         assert name not in trail, " -> ".join([*trail[trail.index(name) :], name])
-        if name not in done:
+        if name not in visited_modules:
             for target in graph[name]:
                 visit(target, (*trail, name))
-            done.add(name)
+            visited_modules.add(name)
 
     for name in graph:
         visit(name, ())
@@ -242,5 +242,5 @@ def test_most_functions_are_short() -> None:
 
 
 def test_no_module_is_named_after_nothing() -> None:
-    banned = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
-    assert not [name_of(path) for path in files(*CODE) if path.stem in banned]
+    banned_names = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
+    assert not [name_of(path) for path in files(*CODE) if path.stem in banned_names]

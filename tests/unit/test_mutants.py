@@ -20,7 +20,7 @@ def changes(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("line", "expected"),
+    ("line", "expected_lines"),
     [
         ("ok = a < b", ["ok = a <= b", "ok = a >= b"]),
         ("ok = (a) is not (b)", ["ok = (a) is (b)"]),
@@ -39,8 +39,8 @@ def changes(text: str) -> list[str]:
         ("if sys.platform == 'no such system': go(1)", []),
     ],
 )
-def test_a_mutant_has_one_token_changed(line: str, expected: Sequence[str]) -> None:
-    assert changes(line) == expected
+def test_a_mutant_has_one_token_changed(line: str, expected_lines: Sequence[str]) -> None:
+    assert changes(line) == expected_lines
 
 
 def test_what_is_returned_is_changed_by_its_kind() -> None:
@@ -119,8 +119,8 @@ def test_a_mutant_is_killed_survives_or_never_ends(tree: Path, monkeypatch: pyte
 
     assert outcome_of("return a if a < b else b") is Outcome.KILLED
     in_forks = [mutants["return a if a < b else b"], mutants["return a if a > b else b"]]
-    noticed = MutantTester(copy, records).try_in_forks(in_forks, {key: ["tests/unit"] for key in in_forks})
-    assert {mutant.after: trial.outcome for mutant, trial in noticed.items()} == (
+    trials = MutantTester(copy, records).try_in_forks(in_forks, {key: ["tests/unit"] for key in in_forks})
+    assert {mutant.after: trial.outcome for mutant, trial in trials.items()} == (
         {"return a if a < b else b": Outcome.KILLED} if sys.platform != "win32" else {}
     )
     assert outcome_of("return a if a > b else b") is Outcome.SURVIVED

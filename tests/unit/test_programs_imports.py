@@ -39,19 +39,22 @@ BUDGETS = {
 def brought_in(statement: str) -> set[str]:
     """Return every module that is there after a statement, in an interpreter of its own."""
     code = f"{statement}\nimport json, sys\nprint(json.dumps(list(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=ROOT, check=True)
-    body: list[str] = json.loads(done.stdout)
+    result = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=ROOT, check=True)
+    body: list[str] = json.loads(result.stdout)
     return set(body)
 
 
 @pytest.mark.parametrize(
-    ("modules", "banned"), BUDGETS.items(), ids=["gateway", "probe", "download", "tools", "up", "command"]
+    ("modules", "banned_modules"), BUDGETS.items(), ids=["gateway", "probe", "download", "tools", "up", "command"]
 )
-def test_a_program_starts_without_what_it_does_not_need_yet(modules: str, banned: set[str]) -> None:
+def test_a_program_starts_without_what_it_does_not_need_yet(modules: str, banned_modules: set[str]) -> None:
     modules_imported = brought_in(f"import {modules}")
     assert modules_imported.issuperset(modules.split(", "))
     assert not sorted(
-        module for module in modules_imported for name in banned if module == name or module.startswith(f"{name}.")
+        module
+        for module in modules_imported
+        for name in banned_modules
+        if module == name or module.startswith(f"{name}.")
     )
 
 

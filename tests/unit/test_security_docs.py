@@ -18,9 +18,9 @@ def functions(file: Path) -> set[str]:
 @pytest.mark.slow
 def test_each_attack_has_the_test_that_is_named() -> None:
     page = (ROOT / "docs" / "internals" / "attacks.md").read_text(encoding="utf-8")
-    named = NAMED.findall(page)
-    assert len(named) > 30
-    missing = [f"{file}::{test}" for file, test in named if test and test not in functions(ROOT / file)]
-    assert not missing
+    references = NAMED.findall(page)
+    assert len(references) > 30
+    missing_tests = [f"{file}::{test}" for file, test in references if test and test not in functions(ROOT / file)]
+    assert not missing_tests
     rows = [line for line in page.splitlines() if line.startswith("| ")]
     assert not [row for row in rows[1:] if not NAMED.search(row)]

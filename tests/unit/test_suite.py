@@ -71,9 +71,9 @@ def test_files_of_engines_are_run_by_themselves_and_slow_pairs_of_engines_alone(
 def test_only_tests_of_engines_are_run_where_they_are_wanted(tmp_path: Path) -> None:
     name = "engines"  # apart, or this file would be taken for one that has such tests
     both = f"import pytest\n\n\n@pytest.mark.{name}\ndef test_engine(): pass\n\n\ndef test_other(): assert False\n"
-    done = run_suite(tmp_path, "--engines", both=both, other="def test_another(): assert False\n")
-    assert done.stdout.endswith("\n1 passed, 0 failed\n"), done.stdout
-    assert "test_other.py" not in done.stdout
+    result = run_suite(tmp_path, "--engines", both=both, other="def test_another(): assert False\n")
+    assert result.stdout.endswith("\n1 passed, 0 failed\n"), result.stdout
+    assert "test_other.py" not in result.stdout
 
 
 @pytest.mark.slow
@@ -96,46 +96,46 @@ def test_cases(number): assert number in (0, 4)
 def test_one_slow(number): pass
 """
     (folder / "test_all.py").write_text(text, encoding="utf-8")
-    done = start_suite(tmp_path)
-    assert done.stdout.splitlines()[-1] == "4 passed, 0 failed", done.stdout
+    result = start_suite(tmp_path)
+    assert result.stdout.splitlines()[-1] == "4 passed, 0 failed", result.stdout
     for option in ("--all", "tests/test_all.py"):
-        done = start_suite(tmp_path, option)
-        assert done.stdout.splitlines()[-1] == "6 passed, 3 failed", done.stdout
+        result = start_suite(tmp_path, option)
+        assert result.stdout.splitlines()[-1] == "6 passed, 3 failed", result.stdout
 
 
 @pytest.mark.slow
 def test_the_sums_are_of_all_shares(tmp_path: Path) -> None:
     many = "import pytest\n\n\n@pytest.mark.parametrize('n', range(5))\ndef test_n(n): pass\n"
-    skipped = "import pytest\n\n\ndef test_skipped(): pytest.skip('no')\n"
-    done = run_suite(tmp_path, many=many, skipped=skipped)
-    assert done.stdout.endswith("\n5 passed, 0 failed, 1 skipped\n")
-    assert done.returncode == 0
+    skipped_test = "import pytest\n\n\ndef test_skipped(): pytest.skip('no')\n"
+    result = run_suite(tmp_path, many=many, skipped=skipped_test)
+    assert result.stdout.endswith("\n5 passed, 0 failed, 1 skipped\n")
+    assert result.returncode == 0
 
 
 @pytest.mark.slow
 def test_the_costliest_files_are_listed(tmp_path: Path) -> None:
     busy = "import time\n\n\ndef test_busy():\n    while time.process_time() < 1.5: pass\n"
     child = "import subprocess\n\n\ndef test_child(): subprocess.run(['sleep', '0'], check=True)\n"
-    done = run_suite(tmp_path, "--costs", "1", busy=busy, child=child)
-    assert re.search(r"^ *[0-9.]+ s  test_busy\.py::test_busy$", done.stdout, re.MULTILINE)
-    (file,) = [line for line in done.stdout.splitlines() if re.fullmatch(r" *[0-9.]+ s  test_\w+\.py", line)]
+    result = run_suite(tmp_path, "--costs", "1", busy=busy, child=child)
+    assert re.search(r"^ *[0-9.]+ s  test_busy\.py::test_busy$", result.stdout, re.MULTILINE)
+    (file,) = [line for line in result.stdout.splitlines() if re.fullmatch(r" *[0-9.]+ s  test_\w+\.py", line)]
     assert file.endswith("test_busy.py")
-    assert re.search(r"^ +[0-9]+ MB  test_\w+\.py$", done.stdout, re.MULTILINE)
+    assert re.search(r"^ +[0-9]+ MB  test_\w+\.py$", result.stdout, re.MULTILINE)
 
 
 @pytest.mark.slow
 def test_what_a_process_compiles_is_kept_for_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    done = run_suite(tmp_path, kept="import sys\n\n\ndef test_kept(): assert not sys.dont_write_bytecode\n")
-    assert done.stdout.endswith("\n1 passed, 0 failed\n")
+    result = run_suite(tmp_path, kept="import sys\n\n\ndef test_kept(): assert not sys.dont_write_bytecode\n")
+    assert result.stdout.endswith("\n1 passed, 0 failed\n")
 
 
 def test_a_failure_is_shown_and_named_at_the_end(tmp_path: Path) -> None:
     error = "import pytest\n\n\n@pytest.fixture\ndef broken(): raise OSError\n\n\ndef test_error(broken): pass\n"
-    done = run_suite(tmp_path, good="def test_good(): pass\n", bad="def test_bad(): assert 1 == 2\n", error=error)
-    assert done.returncode == 1
-    assert "assert 1 == 2" in done.stdout
-    lines = done.stdout.splitlines()
+    result = run_suite(tmp_path, good="def test_good(): pass\n", bad="def test_bad(): assert 1 == 2\n", error=error)
+    assert result.returncode == 1
+    assert "assert 1 == 2" in result.stdout
+    lines = result.stdout.splitlines()
     assert {"FAILED test_bad.py::test_bad", "FAILED test_error.py::test_error"} <= set(lines)
     assert lines[-1] == "1 passed, 2 failed"
 
@@ -151,10 +151,10 @@ def test_unstable():
     mark.touch()
     assert has_run
 """
-    done = run_suite(tmp_path, unstable=unstable, good="def test_good(): pass\n")
-    assert done.returncode == 0
-    lines = done.stdout.splitlines()
-    assert "assert has_run" in done.stdout
+    result = run_suite(tmp_path, unstable=unstable, good="def test_good(): pass\n")
+    assert result.returncode == 0
+    lines = result.stdout.splitlines()
+    assert "assert has_run" in result.stdout
     assert "UNSTABLE test_unstable.py::test_unstable: failed, and passed when it ran by itself" in lines
     assert lines[-1] == "1 passed, 1 failed, 1 of them unstable"
 
@@ -172,16 +172,16 @@ def test_many(number):
     mark.touch()
     assert has_run
 """
-    done = run_suite(tmp_path, many=many)
-    assert done.returncode == 1
-    assert "UNSTABLE" not in done.stdout
+    result = run_suite(tmp_path, many=many)
+    assert result.returncode == 1
+    assert "UNSTABLE" not in result.stdout
 
 
 @pytest.mark.slow
 def test_a_file_that_cannot_be_imported_is_a_failure(tmp_path: Path) -> None:
-    done = run_suite(tmp_path, broken="import nothing_of_this_name\n", good="def test_good(): pass\n")
-    assert done.returncode == 1
-    assert "FAILED test_broken.py" in done.stdout.splitlines()
+    result = run_suite(tmp_path, broken="import nothing_of_this_name\n", good="def test_good(): pass\n")
+    assert result.returncode == 1
+    assert "FAILED test_broken.py" in result.stdout.splitlines()
 
 
 @pytest.mark.slow
@@ -190,15 +190,15 @@ def test_no_tests_at_all_is_a_failure(tmp_path: Path) -> None:
 
 
 def test_a_process_that_dies_is_named_with_its_test(tmp_path: Path) -> None:
-    done = run_suite(tmp_path, dying="import os\n\n\ndef test_dies(): os.abort()\n", good="def test_good(): pass\n")
-    assert done.returncode == 1
-    assert "FAILED test_dying.py::test_dies: the process died of SIGABRT." in done.stdout.splitlines()
-    assert "Fatal Python error: Aborted" in done.stdout
+    result = run_suite(tmp_path, dying="import os\n\n\ndef test_dies(): os.abort()\n", good="def test_good(): pass\n")
+    assert result.returncode == 1
+    assert "FAILED test_dying.py::test_dies: the process died of SIGABRT." in result.stdout.splitlines()
+    assert "Fatal Python error: Aborted" in result.stdout
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pytest-timeout ends the process itself there")
 def test_a_process_that_hangs_is_ended_and_named_with_its_test(tmp_path: Path) -> None:
-    hanging = """
+    hanging_test = """
 import pytest, signal, time
 
 @pytest.mark.timeout(1)
@@ -206,10 +206,10 @@ def test_hangs():
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})  # by which pytest-timeout would end it
     time.sleep(1000)
 """
-    done = run_suite(tmp_path, "--hang-s", "1", hanging=hanging)
-    assert done.returncode == 1
-    assert "FAILED test_hanging.py::test_hangs: the process hung, and was ended." in done.stdout.splitlines()
-    assert "in test_hangs" in done.stdout
+    result = run_suite(tmp_path, "--hang-s", "1", hanging=hanging_test)
+    assert result.returncode == 1
+    assert "FAILED test_hanging.py::test_hangs: the process hung, and was ended." in result.stdout.splitlines()
+    assert "in test_hangs" in result.stdout
 
 
 def test_qts_plug_in_is_there_for_all_that_use_it() -> None:

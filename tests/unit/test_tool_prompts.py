@@ -54,8 +54,8 @@ def test_a_recording_counts_the_request_with_tools_and_what_the_next_adds() -> N
     }
     answer = {"role": "assistant", "content": None, "tool_calls": [CALL]}
     second = {**first, "messages": [*first["messages"], answer, {"role": "tool", "content": "done"}]}
-    recorded = record_prompt(AGENTS[0], [title, first, second])
-    assert (recorded.prompt_bytes, recorded.tools) == (102, 1)
-    assert recorded.turn_bytes == text_bytes(second) - 102
-    assert recorded.turn_bytes > len("done")
+    record = record_prompt(AGENTS[0], [title, first, second])
+    assert (record.prompt_bytes, record.tools) == (102, 1)
+    assert record.turn_bytes == text_bytes(second) - 102
+    assert record.turn_bytes > len("done")
     assert record_prompt(AGENTS[0], [title]).prompt_bytes == text_bytes(title)

@@ -103,16 +103,16 @@ def play_child(monkeypatch: pytest.MonkeyPatch, read: ReadRate) -> None:
     monkeypatch.setattr(probe, "_run_child", run_child)
 
 
-@pytest.mark.parametrize(("share", "kept"), [(0.97, 9.0), (0.5, None)])
+@pytest.mark.parametrize(("share", "stored_gb_s"), [(0.97, 9.0), (0.5, None)])
 async def test_what_others_disturbed_is_not_remembered(
-    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float, kept: float | None
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float, stored_gb_s: float | None
 ) -> None:
     monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path))
     play_child(monkeypatch, ReadRate(threads=2, block_bytes=GIB, bytes_per_s=9e9, cpu_share=share))
     bandwidth_gb_s = (await probe.measure_bandwidth(machine)).memory.bandwidth_gb_s
     assert bandwidth_gb_s.value == 9.0
-    assert ("other programs took 50 % of the processor" in bandwidth_gb_s.note) is (kept is None)
-    assert (await probe.read_machine(families=("base",))).memory.bandwidth_gb_s.value == kept
+    assert ("other programs took 50 % of the processor" in bandwidth_gb_s.note) is (stored_gb_s is None)
+    assert (await probe.read_machine(families=("base",))).memory.bandwidth_gb_s.value == stored_gb_s
 
 
 async def test_what_others_disturbed_replaces_no_higher_figure(

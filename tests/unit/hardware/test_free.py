@@ -14,7 +14,7 @@ from app.hardware.probe import read_machine
 ECHO = "import sys\nfor at, _ in enumerate(sys.stdin): print('{\"0000:01:00.0\": %d}' % at, flush=True)"
 
 
-def gpu(vendor: str, *, integrated: bool = False) -> Gpu:
+def gpu(vendor: str, *, is_integrated: bool = False) -> Gpu:
     return Gpu(
         id=vendor,
         vendor=vendor,
@@ -23,7 +23,7 @@ def gpu(vendor: str, *, integrated: bool = False) -> Gpu:
         compute=Fact(),
         memory_total=Fact(),
         memory_free=Fact(),
-        integrated=Fact(value=integrated),
+        integrated=Fact(value=is_integrated),
     )
 
 
@@ -55,9 +55,9 @@ async def test_nobody_is_asked_where_there_is_nothing_to_ask() -> None:
 
 async def test_what_is_asked_follows_from_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(free, "THIS_SYSTEM", "linux")
-    machine = await machine_with(gpu("nvidia"), gpu("amd"), gpu("intel", integrated=True))
+    machine = await machine_with(gpu("nvidia"), gpu("amd"), gpu("intel", is_integrated=True))
     assert families_to_watch(machine) == ["nvidia", "sysfs"]
-    assert families_to_watch(await machine_with(gpu("intel", integrated=True))) == []
+    assert families_to_watch(await machine_with(gpu("intel", is_integrated=True))) == []
 
 
 def test_a_family_without_gpus_has_nothing_free(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,7 +173,7 @@ def test_missing_meminfo_is_unknown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "expected"),
+    ("files", "environment"),
     [
         ({"proc/version": "Linux 6.6 microsoft-standard-WSL2"}, "wsl"),
         ({".dockerenv": ""}, "container"),
@@ -182,8 +182,8 @@ def test_missing_meminfo_is_unknown(tmp_path: Path) -> None:
         ({"proc/cpuinfo": "processor : 0\nflags : fpu\n"}, "bare"),
     ],
 )
-def test_surroundings(tmp_path: Path, files: dict[str, str], expected: str) -> None:
-    assert read_system(evidence(tree(tmp_path, files))).environment.value == expected
+def test_surroundings(tmp_path: Path, files: dict[str, str], environment: str) -> None:
+    assert read_system(evidence(tree(tmp_path, files))).environment.value == environment
 
 
 @pytest.mark.parametrize(("text", "members"), [("0-3,8", {0, 1, 2, 3, 8}), ("", set()), ("x,2", {2}), ("5", {5})])

@@ -62,13 +62,13 @@ def test_only_virtual_graphics_are_told_from_none() -> None:
     assert not has_only_virtual([M4_PRO])
 
 
-@pytest.mark.parametrize(("page", "expected"), [(16384, 40 * 16384), (4096, 40 * 4096)])
-def test_available_memory_in_pages_of_either_size(page: int, expected: int) -> None:
+@pytest.mark.parametrize(("page", "available_bytes"), [(16384, 40 * 16384), (4096, 40 * 4096)])
+def test_available_memory_in_pages_of_either_size(page: int, available_bytes: int) -> None:
     text = (
         f"Mach Virtual Memory Statistics: (page size of {page} bytes)\nPages free:      10.\nPages active:   99.\n"
         'Pages inactive:   20.\nPages speculative:  5.\nPages purgeable:  5.\n"Translation faults":  7.\n'
     )
-    assert available_memory(text).value == expected
+    assert available_memory(text).value == available_bytes
 
 
 @pytest.mark.parametrize("text", ["", "page size of 16384 bytes", "Pages free: 3."])

@@ -23,8 +23,8 @@ def gpu(identity: str, name: str = "Card", *, uuid: str = "", total: int | None 
     )
 
 
-def ids(*seen: list[Gpu]) -> list[str]:
-    return [card.id for card in merge_gpus(seen)]
+def ids(*probe_lists: list[Gpu]) -> list[str]:
+    return [card.id for card in merge_gpus(probe_lists)]
 
 
 def test_one_address_is_one_card_whatever_its_name() -> None:

@@ -11,7 +11,7 @@ from app.hardware.facts import ProbePart, derived_fact, measured_fact, unknown_f
 from app.hardware.families import families_of
 
 
-def gpu(identity: str, *, integrated: bool) -> Gpu:
+def gpu(identity: str, *, is_integrated: bool) -> Gpu:
     return Gpu(
         id=identity,
         vendor="amd",
@@ -20,7 +20,7 @@ def gpu(identity: str, *, integrated: bool) -> Gpu:
         memory_free=unknown_fact("test", "not said"),
         driver=unknown_fact("test", "not said"),
         compute=unknown_fact("test", "not said"),
-        integrated=derived_fact(integrated, "test"),
+        integrated=derived_fact(is_integrated, "test"),
     )
 
 
@@ -49,7 +49,7 @@ async def test_a_slow_base_probe_is_an_error_in_words() -> None:
 async def test_the_same_card_from_two_drivers_counts_once_and_shares_memory() -> None:
     base = await probe._run_child("base", 8.0)
     report = base.report
-    twice = [ProbeOutcome(report, ProbePart(gpus=[gpu("a", integrated=True)])) for _ in range(2)]
+    twice = [ProbeOutcome(report, ProbePart(gpus=[gpu("a", is_integrated=True)])) for _ in range(2)]
     machine = assemble_machine([base, *twice])
     assert [card.id for card in machine.gpus] == ["a"]
     assert machine.memory.unified.value is True

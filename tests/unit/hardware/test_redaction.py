@@ -54,8 +54,8 @@ noise = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_siz
 
 
 @given(st.lists(secrets(), min_size=1, max_size=5), noise)
-def test_no_secret_survives_in_any_table(planted: list[tuple[str, list[str]]], around: str) -> None:
-    texts = [text for text, _ in planted]
+def test_no_secret_survives_in_any_table(secret_texts: list[tuple[str, list[str]]], around: str) -> None:
+    texts = [text for text, _ in secret_texts]
     raw: dict[str, Any] = {
         "system": "linux",
         "files": {f"proc/{number}": f"{around}\n{text}\n{around}" for number, text in enumerate(texts)},
@@ -64,7 +64,7 @@ def test_no_secret_survives_in_any_table(planted: list[tuple[str, list[str]]], a
         "nvml": {"devices": [{"name": text, "more": [text]} for text in texts]},
     }
     redacted_text = msgspec.json.encode(RecordRedactor(PRIVATE).redact_value(raw)).decode().lower()
-    for _, removed_texts in planted:
+    for _, removed_texts in secret_texts:
         assert not [secret for secret in removed_texts if secret.lower() in redacted_text]
 
 

@@ -8,7 +8,7 @@ GIB = 1 << 30
 
 
 def device(
-    *, size: int = 16384, slot: str = "DIMM_A1", bank: str = "BANK 0", speed: int = 5600, configured: int = 4800
+    *, size: int = 16384, slot: str = "DIMM_A1", bank: str = "BANK 0", speed: int = 5600, configured_speed: int = 4800
 ) -> bytes:
     """Type 17 of version 3.2: size in MiB, or 0x7FFF and the real one behind; serial number between the strings."""
     long_size = 0 if size < 0x7FFF else size
@@ -35,7 +35,7 @@ def device(
         0,
         0,
         long_size,
-        configured,
+        configured_speed,
         0,
         0,
         0,
@@ -60,7 +60,7 @@ def test_a_large_module_has_its_size_elsewhere_and_an_empty_slot_none() -> None:
 
 
 def test_the_speed_it_could_have_counts_only_without_the_one_it_has() -> None:
-    assert parse_modules(device(configured=0))[0].speed_mt_s == 5600
+    assert parse_modules(device(configured_speed=0))[0].speed_mt_s == 5600
 
 
 def test_a_table_cut_short_gives_what_is_whole() -> None:

@@ -98,7 +98,7 @@ def test_damaged_processor_records_are_a_value_error_or_nothing(buffer: bytes) -
 
 
 @pytest.mark.parametrize(
-    ("size", "expected"),
+    ("size", "size_bytes"),
     [
         (34_208_743_424, 34_208_743_424),
         ("0000000008000000", 32 * GIB),
@@ -110,8 +110,8 @@ def test_damaged_processor_records_are_a_value_error_or_nothing(buffer: bytes) -
         (0, None),
     ],
 )
-def test_registry_size_in_either_type(size: int | str | None, expected: int | None) -> None:
-    assert registry_bytes(size) == expected
+def test_registry_size_in_either_type(size: int | str | None, size_bytes: int | None) -> None:
+    assert registry_bytes(size) == size_bytes
 
 
 class PlayedObject:
@@ -120,9 +120,9 @@ class PlayedObject:
     def __init__(self, slots: Mapping[int, tuple[Any, Callable[..., int]]]) -> None:
         self.references = 1
         slots = {2: (ctypes.CFUNCTYPE(ctypes.c_int32, Pointer), self._release), **slots}
-        self._kept = [kind(function) for kind, function in slots.values()]
+        self._functions = [kind(function) for kind, function in slots.values()]
         self._table = (Pointer * (max(slots) + 1))()
-        for slot, function in zip(slots, self._kept, strict=True):
+        for slot, function in zip(slots, self._functions, strict=True):
             self._table[slot] = ctypes.cast(function, Pointer).value
         self._object = (Pointer * 1)(ctypes.addressof(self._table))
         self.address = ctypes.addressof(self._object)
@@ -259,7 +259,7 @@ def test_firmware_that_does_not_say_how_much_is_installed(monkeypatch: pytest.Mo
 
 class PlayedGdi:
     def __init__(self, address: list[int], *, opens: bool = True) -> None:
-        self.address, self.opens, self.closed = address, opens, 0
+        self.address, self.opens, self.closed_handle = address, opens, 0
 
     def D3DKMTOpenAdapterFromLuid(self, reference: Any) -> int:
         reference._obj.handle = 0x40000040
@@ -274,7 +274,7 @@ class PlayedGdi:
         return 0
 
     def D3DKMTCloseAdapter(self, reference: Any) -> int:
-        self.closed = reference._obj.value
+        self.closed_handle = reference._obj.value
         return 0
 
 
@@ -282,7 +282,7 @@ def test_an_adapters_place_on_the_bus(monkeypatch: pytest.MonkeyPatch) -> None:
     gdi = PlayedGdi([1, 0, 0])
     playing(monkeypatch, gdi)
     assert adapter_address(0xD1B2, 0) == ([1, 0, 0], 0x2B)
-    assert gdi.closed == 0x40000040
+    assert gdi.closed_handle == 0x40000040
 
 
 def test_an_adapter_that_is_on_no_bus_or_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,7 +296,7 @@ class PlayedPdh:
     """Performance counters: each path has its instances."""
 
     def __init__(self, instances: dict[str, list[tuple[str, int, int]]]) -> None:
-        self.instances, self.paths, self.closed, self.kept = instances, list[str](), False, list[Any]()
+        self.instances, self.paths, self.is_closed, self.name_buffers = instances, list[str](), False, list[Any]()
 
     def PdhOpenQueryW(self, _source: None, _data: Any, reference: Any) -> int:
         reference._obj.value = 77
@@ -319,12 +319,12 @@ class PlayedPdh:
             return 0x800007D2 - (1 << 32)
         items = (dxgi._CounterValue * len(entries)).from_buffer(buffer)
         for item, (name, status, value) in zip(items, entries, strict=True):
-            self.kept.append(ctypes.create_unicode_buffer(name))
-            item.name, item.status, item.value = ctypes.addressof(self.kept[-1]), status, value
+            self.name_buffers.append(ctypes.create_unicode_buffer(name))
+            item.name, item.status, item.value = ctypes.addressof(self.name_buffers[-1]), status, value
         return 0
 
     def PdhCloseQuery(self, _query: Any) -> int:
-        self.closed = True
+        self.is_closed = True
         return 0
 
 
@@ -346,7 +346,7 @@ def test_what_all_programs_use_of_each_adapter(monkeypatch: pytest.MonkeyPatch) 
     )
     playing(monkeypatch, pdh)
     assert read_usage() == [AdapterUsage(luid="0x00000000_0x0000d1b2", dedicated=6 * GIB, shared=GIB)]
-    assert pdh.closed
+    assert pdh.is_closed
 
 
 def test_a_system_without_such_counters_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,7 +354,7 @@ def test_a_system_without_such_counters_has_no_answer(monkeypatch: pytest.Monkey
     playing(monkeypatch, pdh)
     with pytest.raises(NoAnswer, match="no counters"):
         read_usage()
-    assert pdh.closed
+    assert pdh.is_closed
 
 
 def test_other_counters_are_left_out() -> None:

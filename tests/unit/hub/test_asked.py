@@ -35,9 +35,9 @@ UNDERSTOOD = {
 }
 
 
-@pytest.mark.parametrize(("typed", "reference"), UNDERSTOOD.items())
-def test_what_people_type_is_understood(typed: str, reference: ModelReference) -> None:
-    assert parse_reference(typed, endpoint="http://mirror.local:8080") == reference
+@pytest.mark.parametrize(("text", "reference"), UNDERSTOOD.items())
+def test_what_people_type_is_understood(text: str, reference: ModelReference) -> None:
+    assert parse_reference(text, endpoint="http://mirror.local:8080") == reference
 
 
 NOT_UNDERSTOOD = [
@@ -61,18 +61,18 @@ NOT_UNDERSTOOD = [
 ]
 
 
-@pytest.mark.parametrize("typed", [text for text in NOT_UNDERSTOOD if text != "org/repo:"])
-def test_what_names_nothing_is_refused(typed: str) -> None:
+@pytest.mark.parametrize("text", [text for text in NOT_UNDERSTOOD if text != "org/repo:"])
+def test_what_names_nothing_is_refused(text: str) -> None:
     with pytest.raises(BadRequest) as error:
-        parse_reference(typed)
+        parse_reference(text)
     assert error.value.code == "bad_model_name"
     assert error.value.hint
 
 
 @given(st.text(max_size=80))
-def test_any_text_is_understood_or_refused_and_never_leads_out(typed: str) -> None:
+def test_any_text_is_understood_or_refused_and_never_leads_out(text: str) -> None:
     try:
-        reference = parse_reference(typed)
+        reference = parse_reference(text)
     except BadRequest:
         return
     steps = f"{reference.repository}/{reference.file}/{reference.revision}".split("/")

@@ -31,8 +31,8 @@ def upload(blobs: BlobStore, data: bytes = DATA, digest: str = DIGEST) -> None:
 
 
 @contextmanager
-def taking(blobs: BlobStore, digest: str = DIGEST, expected: int | None = None) -> Iterator[BlobUpload]:
-    session = blobs.start_upload(digest, expected_bytes=expected)
+def taking(blobs: BlobStore, digest: str = DIGEST, expected_bytes: int | None = None) -> Iterator[BlobUpload]:
+    session = blobs.start_upload(digest, expected_bytes=expected_bytes)
     try:
         session.open_file()
         yield session
@@ -65,14 +65,17 @@ def test_an_upload_that_is_broken_off_leaves_nothing(blobs: BlobStore, tmp_path:
     assert left(tmp_path) == []
 
 
-@pytest.mark.parametrize("expected", [None, 1 << 40])
+@pytest.mark.parametrize("expected_bytes", [None, 1 << 40])
 def test_a_disk_without_room_is_not_filled(
-    blobs: BlobStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: int | None
+    blobs: BlobStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected_bytes: int | None
 ) -> None:
     usage = namedtuple("usage", "free")  # noqa: PYI024 -- as `shutil` has it
     free = module.RESERVE_BYTES + len(DATA)
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(free))
-    with pytest.raises(StorageFault, match="not enough disk space"), taking(blobs, expected=expected) as session:
+    with (
+        pytest.raises(StorageFault, match="not enough disk space"),
+        taking(blobs, expected_bytes=expected_bytes) as session,
+    ):
         session.write_piece(DATA + DATA)
     assert left(tmp_path) == []
 

@@ -77,7 +77,7 @@ def test_a_familiar_name_means_its_model(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "model_format", "quantization", "bits"),
+    ("typed_name", "model_format", "quantization", "bits"),
     [
         ("qwen3:8b", "", "", ""),
         ("qwen3:8b-q8_0", "gguf", "Q8_0", ""),
@@ -90,15 +90,17 @@ def test_a_familiar_name_means_its_model(line: str) -> None:
         ("gemma4:e2b-nvfp4", "nvfp4", "", ""),
     ],
 )
-def test_what_a_name_says_of_the_weights_is_kept(typed: str, model_format: str, quantization: str, bits: str) -> None:
-    match = INDEX.find_match(typed)
+def test_what_a_name_says_of_the_weights_is_kept(
+    typed_name: str, model_format: str, quantization: str, bits: str
+) -> None:
+    match = INDEX.find_match(typed_name)
     assert match is not None
     assert (match.format, match.quantization, match.bits) == (model_format, quantization, bits)
     assert all(bits in name.casefold() for name in match.list_repositories("mlx"))
 
 
 @pytest.mark.parametrize(
-    ("typed", "near"),
+    ("typed_name", "near"),
     [
         ("qwen3:7b", "qwen3:8b"),
         ("qwen3:8b-base", "qwen3:8b"),
@@ -114,9 +116,9 @@ def test_what_a_name_says_of_the_weights_is_kept(typed: str, model_format: str, 
         ("pixtral-12b-4.0bpw", "pixtral:12b"),
     ],
 )
-def test_a_name_that_is_not_known_means_nothing_and_has_neighbours(typed: str, near: str) -> None:
-    assert INDEX.find_match(typed) is None
-    nearest = INDEX.list_nearest(typed)
+def test_a_name_that_is_not_known_means_nothing_and_has_neighbours(typed_name: str, near: str) -> None:
+    assert INDEX.find_match(typed_name) is None
+    nearest = INDEX.list_nearest(typed_name)
     assert len(nearest) == 3
     assert near in nearest
     assert all(INDEX.find_match(name) is not None for name in nearest)

@@ -98,12 +98,12 @@ def test_another_programs_file_is_kept_and_never_replaced(tmp_path: Path) -> Non
     assert any("belongs to Ollama" in note for note in duplicate.notes)
 
 
-@pytest.mark.parametrize("changed", ["kept", "copy"])
-def test_what_changed_since_it_was_read_is_left_alone(tmp_path: Path, changed: str) -> None:
+@pytest.mark.parametrize("changed_copy", ["kept", "copy"])
+def test_what_changed_since_it_was_read_is_left_alone(tmp_path: Path, changed_copy: str) -> None:
     models = [model(tmp_path / f"{name}.gguf", b"weights") for name in "ab"]
     ((digest, copies),) = find_copies(models)
     _, kept_copy, free = describe_duplicate(digest, copies)
-    file = (kept_copy if changed == "kept" else free[0]).path
+    file = (kept_copy if changed_copy == "kept" else free[0]).path
     file.write_bytes(b"changed")
     os.utime(file, ns=(0, 0))
     assert not share_space(kept_copy, free[0])

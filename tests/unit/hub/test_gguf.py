@@ -47,7 +47,7 @@ def test_an_interrupted_download_is_noticed_from_the_header(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("architecture", "pooling", "capabilities"),
+    ("architecture", "pooling_type", "capabilities"),
     [
         ("llama", 0, []),
         ("llama", 3, ["embedding"]),
@@ -57,9 +57,9 @@ def test_an_interrupted_download_is_noticed_from_the_header(tmp_path: Path) -> N
     ],
 )
 def test_pooling_tells_embedding_models_and_rerankers(
-    tmp_path: Path, architecture: str, pooling: int, capabilities: list[str]
+    tmp_path: Path, architecture: str, pooling_type: int, capabilities: list[str]
 ) -> None:
-    content = gguf_bytes({"general.architecture": architecture, f"{architecture}.pooling_type": pooling})
+    content = gguf_bytes({"general.architecture": architecture, f"{architecture}.pooling_type": pooling_type})
     assert read(content, tmp_path).capabilities == capabilities
 
 

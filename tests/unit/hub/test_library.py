@@ -131,11 +131,11 @@ def test_the_later_parts_of_a_split_model_say_nothing_but_their_number(library: 
     assert model.parameters == sum(prod(shape) for _, shape, _ in tensors)
 
 
-@pytest.mark.parametrize("missing", [1, 2])
-def test_a_split_model_with_a_part_missing_says_which(library: Library, models: Path, missing: int) -> None:
-    for number in {1, 2, 3} - {missing}:
+@pytest.mark.parametrize("missing_part", [1, 2])
+def test_a_split_model_with_a_part_missing_says_which(library: Library, models: Path, missing_part: int) -> None:
+    for number in {1, 2, 3} - {missing_part}:
         put(models / f"big-{number:05d}-of-00003.gguf")
-    assert only_model(library).problem == f"Part {missing} of 3 is missing."
+    assert only_model(library).problem == f"Part {missing_part} of 3 is missing."
 
 
 def test_a_name_that_claims_thousands_of_parts_is_a_plain_file(library: Library, models: Path) -> None:

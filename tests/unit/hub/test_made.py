@@ -110,10 +110,11 @@ def test_names_no_client_could_ask_for_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kept"), [("mario", "mario"), ("mario:latest", "mario"), ("team/mario:7b-q4_0", "team/mario:7b-q4_0")]
+    ("name", "expected_name"),
+    [("mario", "mario"), ("mario:latest", "mario"), ("team/mario:7b-q4_0", "team/mario:7b-q4_0")],
 )
-def test_usual_names_are_taken(name: str, kept: str) -> None:
-    assert check_name(name) == kept
+def test_usual_names_are_taken(name: str, expected_name: str) -> None:
+    assert check_name(name) == expected_name
 
 
 def test_a_list_that_cannot_be_read_costs_the_names_and_nothing_else(tmp_path: Path, library: Library) -> None:

@@ -53,13 +53,15 @@ def test_branches_named_after_a_bit_rate_are_variants(hub: FakeHub, branch: str,
         assert offer.home_of(variant).commit == stored_repository.commit(branch)
 
 
-@pytest.mark.parametrize(("preferred", "first"), [((), "4.00bpw"), (("SC_4.00bpw_H5",), "SC_4.00bpw_H5")])
-def test_of_several_branches_of_a_rate_one_is_called_by_it(hub: FakeHub, preferred: Sequence[str], first: str) -> None:
+@pytest.mark.parametrize(("preferred_names", "first"), [((), "4.00bpw"), (("SC_4.00bpw_H5",), "SC_4.00bpw_H5")])
+def test_of_several_branches_of_a_rate_one_is_called_by_it(
+    hub: FakeHub, preferred_names: Sequence[str], first: str
+) -> None:
     stored_repository = hub.add("org/Model-exl3", README)
     stored_repository.branches |= dict.fromkeys(
         ("SC_4.00bpw_H5_V6", "SC_4.00bpw_H5", "3.50bpw", "4.00bpw", "6.00bpw"), MODEL
     )
-    variants = read_offer(hub.url, "org/Model-exl3", preferred_names=preferred).list_variants()
+    variants = read_offer(hub.url, "org/Model-exl3", preferred_names=preferred_names).list_variants()
     by_rate = {variant.quantization: variant.revision for variant in variants}
     assert (by_rate["4.0bpw"], by_rate["3.5bpw"], by_rate["6.0bpw"]) == (first, "3.50bpw", "6.00bpw")
     others = {"4.00bpw", "SC_4.00bpw_H5", "SC_4.00bpw_H5_V6"} - {first}

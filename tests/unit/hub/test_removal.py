@@ -282,7 +282,7 @@ def linked(cache: Path, commit: str, name: str, content: bytes) -> ModelInfo:
 
 
 @pytest.fixture
-def pulled(cache: Path) -> Path:
+def empty_cache(cache: Path) -> Path:
     """The same repository, with nothing in it yet."""
     shutil.rmtree(cache / "snapshots")
     for file in (cache / "blobs").iterdir():
@@ -290,42 +290,42 @@ def pulled(cache: Path) -> Path:
     return cache
 
 
-def test_in_the_cache_a_projector_goes_with_every_link_to_it_and_comes_back(pulled: Path, trash: Trash) -> None:
-    model = linked(pulled, NEW, "UD/tiny-UD-Q4_K_XL-00001-of-00002.gguf", b"weights 1")
-    linked(pulled, NEW, "UD/tiny-UD-Q4_K_XL-00002-of-00002.gguf", b"weights 2")
+def test_in_the_cache_a_projector_goes_with_every_link_to_it_and_comes_back(empty_cache: Path, trash: Trash) -> None:
+    model = linked(empty_cache, NEW, "UD/tiny-UD-Q4_K_XL-00001-of-00002.gguf", b"weights 1")
+    linked(empty_cache, NEW, "UD/tiny-UD-Q4_K_XL-00002-of-00002.gguf", b"weights 2")
     for commit in (OLD, NEW):  # the model of the old version is gone, and its projector was left behind
-        linked(pulled, commit, "mmproj-F16.gguf", PROJECTOR)
-    before = everything(pulled)
+        linked(empty_cache, commit, "mmproj-F16.gguf", PROJECTOR)
+    before = everything(empty_cache)
     plan = plan_removal(model, [model], aliases=[], chosen_projectors={})
     assert (plan.projectors, plan.left, plan.frees_bytes) == (["mmproj-F16.gguf"], [], 18 + len(PROJECTOR))
     undo = remove_files(collect_files(model), trash)
-    assert everything(pulled) == {}
-    assert list((pulled / "snapshots").iterdir()) == []
+    assert everything(empty_cache) == {}
+    assert list((empty_cache / "snapshots").iterdir()) == []
     restore_files(undo, trash)
-    assert everything(pulled) == before
+    assert everything(empty_cache) == before
 
 
-def test_in_the_cache_a_projector_stays_for_another_quantisation(pulled: Path, trash: Trash) -> None:
-    small = linked(pulled, NEW, "tiny-Q4_0.gguf", b"4 bits of")
-    large = linked(pulled, NEW, "Q8_0/tiny-Q8_0.gguf", b"8 bits of")
-    linked(pulled, NEW, "mmproj-F16.gguf", PROJECTOR)
+def test_in_the_cache_a_projector_stays_for_another_quantisation(empty_cache: Path, trash: Trash) -> None:
+    small = linked(empty_cache, NEW, "tiny-Q4_0.gguf", b"4 bits of")
+    large = linked(empty_cache, NEW, "Q8_0/tiny-Q8_0.gguf", b"8 bits of")
+    linked(empty_cache, NEW, "mmproj-F16.gguf", PROJECTOR)
     plan = plan_removal(small, [small, large], aliases=[], chosen_projectors={})
     assert (plan.projectors, plan.left) == ([], ["mmproj-F16.gguf stays: tiny-Q8_0@1 needs it."])
     remove_files(collect_files(small), trash)
-    assert {Path(name).name for name in everything(pulled / "snapshots")} == {"tiny-Q8_0.gguf", "mmproj-F16.gguf"}
+    assert {Path(name).name for name in everything(empty_cache / "snapshots")} == {"tiny-Q8_0.gguf", "mmproj-F16.gguf"}
     assert plan_removal(large, [large], aliases=[], chosen_projectors={}).projectors == ["mmproj-F16.gguf"]
 
 
-def test_in_the_cache_a_projector_of_two_versions_stays_for_the_newer(pulled: Path, trash: Trash) -> None:
-    old = linked(pulled, OLD, "tiny-Q4_0.gguf", b"before it")
-    new = linked(pulled, NEW, "tiny-Q4_0.gguf", b"after it!")
+def test_in_the_cache_a_projector_of_two_versions_stays_for_the_newer(empty_cache: Path, trash: Trash) -> None:
+    old = linked(empty_cache, OLD, "tiny-Q4_0.gguf", b"before it")
+    new = linked(empty_cache, NEW, "tiny-Q4_0.gguf", b"after it!")
     for commit in (OLD, NEW):
-        linked(pulled, commit, "mmproj-F16.gguf", PROJECTOR)
-    before = everything(pulled)
+        linked(empty_cache, commit, "mmproj-F16.gguf", PROJECTOR)
+    before = everything(empty_cache)
     plan = plan_removal(old, [old, new], aliases=[], chosen_projectors={})
     assert (plan.projectors, plan.left) == ([], ["mmproj-F16.gguf stays: tiny-Q4_0@1 needs it."])
     assert plan.frees_bytes == 9
     undo = remove_files(collect_files(old, OtherModels.from_models(old, [old, new], {})), trash)
-    assert set(everything(pulled / "snapshots")) == {f"{NEW}/tiny-Q4_0.gguf", f"{NEW}/mmproj-F16.gguf"}
+    assert set(everything(empty_cache / "snapshots")) == {f"{NEW}/tiny-Q4_0.gguf", f"{NEW}/mmproj-F16.gguf"}
     restore_files(undo, trash)
-    assert everything(pulled) == before
+    assert everything(empty_cache) == before

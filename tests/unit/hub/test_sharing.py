@@ -31,73 +31,73 @@ def quiet(_file: Path, _more: int) -> None:
 
 
 @pytest.fixture
-def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SharedFile:
+def shared_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SharedFile:
     monkeypatch.setattr(duplicates, "_clone_blocks", lambda _source, _target: False)
     for name in ("kept", "copy"):
         (tmp_path / name).write_bytes(b"weights")
     os.utime(tmp_path / "copy", ns=LONG_AGO)
     (tmp_path / "copy").chmod(0o640)
-    sharing = share_space(copy_of(tmp_path / "kept"), copy_of(tmp_path / "copy"))
-    assert sharing is not None
+    file = share_space(copy_of(tmp_path / "kept"), copy_of(tmp_path / "copy"))
+    assert file is not None
     assert (tmp_path / "kept").samefile(tmp_path / "copy")
-    return sharing
+    return file
 
 
 def free(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=size))
 
 
-def test_a_shared_file_has_space_and_times_of_its_own_again(shared: SharedFile, tmp_path: Path) -> None:
+def test_a_shared_file_has_space_and_times_of_its_own_again(shared_file: SharedFile, tmp_path: Path) -> None:
     amounts: list[int] = []
-    assert separate_copy(shared, lambda _file, more: amounts.append(more))
+    assert separate_copy(shared_file, lambda _file, more: amounts.append(more))
     kept_file, copy = tmp_path / "kept", tmp_path / "copy"
     assert not kept_file.samefile(copy)
     assert (kept_file.read_bytes(), copy.read_bytes()) == (b"weights", b"weights")
     assert copy.stat().st_mtime_ns == LONG_AGO[1]
-    assert sum(amounts) == shared.size == 7
+    assert sum(amounts) == shared_file.size == 7
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["copy", "kept"]
-    assert not separate_copy(shared, quiet)  # it is done
+    assert not separate_copy(shared_file, quiet)  # it is done
 
 
-def test_what_was_replaced_in_the_meantime_is_left_alone(shared: SharedFile, tmp_path: Path) -> None:
+def test_what_was_replaced_in_the_meantime_is_left_alone(shared_file: SharedFile, tmp_path: Path) -> None:
     (tmp_path / "copy").unlink()
     (tmp_path / "copy").write_bytes(b"another")
-    assert not separate_copy(shared, quiet)
+    assert not separate_copy(shared_file, quiet)
     assert (tmp_path / "copy").read_bytes() == b"another"
 
 
-def test_a_copy_that_is_called_off_leaves_nothing(shared: SharedFile, tmp_path: Path) -> None:
+def test_a_copy_that_is_called_off_leaves_nothing(shared_file: SharedFile, tmp_path: Path) -> None:
     def report(_file: Path, _more: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        separate_copy(shared, report)
+        separate_copy(shared_file, report)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["copy", "kept"]
-    assert shared.is_as_it_was()
+    assert shared_file.is_as_it_was()
 
 
-def test_a_disk_that_fails_is_said(shared: SharedFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fails_is_said(shared_file: SharedFile, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(duplicates, "_copy_file", fails)
     with pytest.raises(StorageFault, match="The disk is full"):
-        separate_copy(shared, quiet)
-    assert shared.is_as_it_was()
+        separate_copy(shared_file, quiet)
+    assert shared_file.is_as_it_was()
 
 
-def test_room_is_looked_for_before_anything_is_copied(shared: SharedFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_room_is_looked_for_before_anything_is_copied(shared_file: SharedFile, monkeypatch: pytest.MonkeyPatch) -> None:
     free(monkeypatch, PLENTY)
-    check_room([shared])
-    free(monkeypatch, shared.size)
+    check_room([shared_file])
+    free(monkeypatch, shared_file.size)
     with pytest.raises(StorageFault, match="Separate copies need 7 B"):
-        check_room([shared])
+        check_room([shared_file])
 
 
-def test_what_is_gone_needs_no_room(shared: SharedFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_gone_needs_no_room(shared_file: SharedFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "copy").unlink()
     free(monkeypatch, 0)
-    check_room([shared])
+    check_room([shared_file])
 
 
 def test_a_clone_keeps_its_own_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,15 +109,15 @@ def test_a_clone_keeps_its_own_times(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for name in ("kept", "copy"):
         (tmp_path / name).write_bytes(b"weights")
     os.utime(tmp_path / "copy", ns=LONG_AGO)
-    sharing = share_space(copy_of(tmp_path / "kept"), copy_of(tmp_path / "copy"))
-    assert sharing is not None
-    assert sharing.is_clone
+    clone = share_space(copy_of(tmp_path / "kept"), copy_of(tmp_path / "copy"))
+    assert clone is not None
+    assert clone.is_clone
     assert (tmp_path / "copy").stat().st_mtime_ns == LONG_AGO[1]
 
 
 @pytest.mark.parametrize("fails", ["mkdtemp", "link"])
 def test_a_folder_that_refuses_leaves_the_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
-    def refused(*_arguments: object, **_named: object) -> None:
+    def refused(*_arguments: object, **_options: object) -> None:
         raise PermissionError
 
     monkeypatch.setattr(duplicates, "_clone_blocks", lambda _source, _target: False)

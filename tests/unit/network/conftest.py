@@ -8,10 +8,10 @@ from app.network.egress import EgressGate
 
 @pytest.fixture
 def own_door(monkeypatch: pytest.MonkeyPatch) -> EgressGate:
-    made = EgressGate()
+    gate = EgressGate()
     for module in (egress, urls, connector, relay):
-        monkeypatch.setattr(module, "egress_gate", made)
+        monkeypatch.setattr(module, "egress_gate", gate)
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-    return made
+    return gate

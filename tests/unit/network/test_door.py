@@ -174,18 +174,18 @@ def test_threads_lose_nothing() -> None:
 
 
 def test_closing_it_ends_what_is_held_open() -> None:
-    door, ended = EgressGate(), []
+    door, cuts = EgressGate(), []
 
     class Holder:
         def cut_connections(self) -> None:
-            ended.append(1)
+            cuts.append(1)
 
     holder = Holder()
     door.add_holder(holder)
     door.cut_connections()
     del holder
     door.cut_connections()
-    assert ended == [1]
+    assert cuts == [1]
 
 
 def test_every_purpose_is_said_in_words() -> None:

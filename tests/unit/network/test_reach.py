@@ -25,8 +25,8 @@ class Interfaces:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, names: Names, *down: str) -> None:
         states = {name: SimpleNamespace(isup=name not in down) for name in names}
         addresses = {
-            name: [SimpleNamespace(family=family, address=address) for address, family in given]
-            for name, given in names.items()
+            name: [SimpleNamespace(family=family, address=address) for address, family in pairs]
+            for name, pairs in names.items()
         }
         monkeypatch.setattr(psutil, "net_if_stats", lambda: states)
         monkeypatch.setattr(psutil, "net_if_addrs", lambda: addresses)
@@ -89,36 +89,36 @@ def test_an_address_that_drops_everything_does_not_hide_one_that_answers(
         (socket.AF_INET6, ("100::2", port, 0, 0)),
         (socket.AF_INET, ("127.0.0.1", port)),
     )
-    tried: list[str] = []
+    attempts: list[str] = []
     connect = reach._connect_to
 
     def note(
         family: socket.AddressFamily, target: tuple[str, int], times: tuple[float, float | None], source: None
     ) -> socket.socket:
-        tried.append(target[0])
+        attempts.append(target[0])
         if family == socket.AF_INET6:
             raise TimeoutError
         return connect(family, target, times, source)
 
     monkeypatch.setattr(reach, "_connect_to", note)
     connect_soon(("hub.example", port), 30.0).close()
-    assert tried == ["100::1", "127.0.0.1"], "families by turns"
+    assert attempts == ["100::1", "127.0.0.1"], "families by turns"
 
 
 def test_all_addresses_share_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     Interfaces(monkeypatch, OUTSIDE)
     answering(monkeypatch, *[(socket.AF_INET, (f"198.51.100.{n}", 443)) for n in range(1, 9)])
-    given: list[float] = []
+    timeouts_s: list[float] = []
 
     def drop(_family: object, _target: object, times: tuple[float, float | None], _source: None) -> socket.socket:
-        given.append(times[0])
+        timeouts_s.append(times[0])
         raise TimeoutError("dropped")
 
     monkeypatch.setattr(reach, "_connect_to", drop)
     with pytest.raises(TimeoutError, match="dropped"):
         connect_soon(("hub.example", 443), 60.0)
-    assert given[0] == pytest.approx(reach._LEAST_S)
-    assert max(given) <= reach.CONNECT_S
+    assert timeouts_s[0] == pytest.approx(reach._LEAST_S)
+    assert max(timeouts_s) <= reach.CONNECT_S
 
 
 def test_the_hub_s_error_says_that_there_is_no_network(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,8 +158,8 @@ async def test_a_host_that_cannot_be_reached_is_told_unless_another_was(
         reader, writer = await open_tunnel(environment, f"CONNECT 127.0.0.1:{outside} HTTP/1.1")
         assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
         writer.close()
-        with monkeypatch.context() as broken:
-            broken.setattr(relay, "connect_soon", unreachable)
+        with monkeypatch.context() as patch:
+            patch.setattr(relay, "connect_soon", unreachable)
             reader, writer = await open_tunnel(environment, "CONNECT index.example:443 HTTP/1.1")
             assert b" 502 " in await reader.read()
             writer.close()

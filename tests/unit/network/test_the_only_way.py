@@ -71,9 +71,9 @@ def openings(source: str) -> list[str]:
     """Return what opens a connection in a file, by name."""
     nodes = list(ast.walk(ast.parse(source)))
     names = imported(nodes)
-    used = [node for node in nodes if isinstance(node, (ast.Name, ast.Attribute))]
-    calls = [name for node in used if (name := dotted(node, names)) in OPENERS]
-    calls += [node.attr for node in used if isinstance(node, ast.Attribute) and node.attr in METHODS]
+    uses = [node for node in nodes if isinstance(node, (ast.Name, ast.Attribute))]
+    calls = [name for node in uses if (name := dotted(node, names)) in OPENERS]
+    calls += [node.attr for node in uses if isinstance(node, ast.Attribute) and node.attr in METHODS]
     calls += [SESSION for node in nodes if isinstance(node, ast.Call) and dotted(node.func, names) == SESSION]
     return sorted(set(calls))
 

@@ -39,13 +39,13 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[ThreadingHTTPServer]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as served:
-        served.paths = []  # type: ignore[attr-defined]
-        served.may_end = threading.Event()  # type: ignore[attr-defined]
-        thread = threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.01})
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.paths = []  # type: ignore[attr-defined]
+        server.may_end = threading.Event()  # type: ignore[attr-defined]
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        yield served
-        served.shutdown()
+        yield server
+        server.shutdown()
         thread.join()
 
 

@@ -54,28 +54,28 @@ def runtime(appimage: ModuleType, tmp_path: Path) -> object:
 def test_the_runtime_comes_first_and_behind_it_the_application(
     appimage: ModuleType, parts: object, runtime: object, tmp_path: Path
 ) -> None:
-    made = appimage.build(parts, tmp_path, runtime, version="1.2.3", machine="x86_64")
-    assert made.name == "roundhouse-1.2.3-x86_64.AppImage"
-    assert os.access(made, os.X_OK)
-    assert made.read_bytes().startswith(RUNTIME)
-    unpacked = tmp_path / "unpacked"
-    argv = [UNSQUASHFS, "-q", "-n", "-o", str(len(RUNTIME)), "-d", str(unpacked), str(made)]
+    image = appimage.build(parts, tmp_path, runtime, version="1.2.3", machine="x86_64")
+    assert image.name == "roundhouse-1.2.3-x86_64.AppImage"
+    assert os.access(image, os.X_OK)
+    assert image.read_bytes().startswith(RUNTIME)
+    folder = tmp_path / "unpacked"
+    argv = [UNSQUASHFS, "-q", "-n", "-o", str(len(RUNTIME)), "-d", str(folder), str(image)]
     subprocess.run(argv, check=True, capture_output=True)
-    assert {path.name for path in unpacked.iterdir()} == {
+    assert {path.name for path in folder.iterdir()} == {
         "AppRun",
         ".DirIcon",
         "roundhouse.desktop",
         "roundhouse.svg",
         "usr",
     }
-    assert (unpacked / "usr/share/metainfo/ai.roundhouse.Roundhouse.metainfo.xml").is_file()
-    assert (unpacked / "usr/share/doc/roundhouse/sbom.cdx.json").is_file()
+    assert (folder / "usr/share/metainfo/ai.roundhouse.Roundhouse.metainfo.xml").is_file()
+    assert (folder / "usr/share/doc/roundhouse/sbom.cdx.json").is_file()
     assert sorted(path.name for path in tmp_path.glob("AppDir*")) == []
 
 
 @pytest.mark.skipif(os.name != "posix", reason="AppRun is a shell script")
 @pytest.mark.parametrize(
-    ("typed", "ran"),
+    ("argv", "ran"),
     [
         (["Roundhouse.AppImage"], "roundhouse-window"),
         (["Roundhouse.AppImage", "/home/me/a b.gguf"], "roundhouse-window /home/me/a b.gguf"),
@@ -86,13 +86,13 @@ def test_the_runtime_comes_first_and_behind_it_the_application(
     ],
 )
 def test_the_way_in_is_the_window_the_command_or_a_program_of_ours(
-    appimage: ModuleType, parts: object, tmp_path: Path, typed: list[str], ran: str
+    appimage: ModuleType, parts: object, tmp_path: Path, argv: list[str], ran: str
 ) -> None:
     folder = tmp_path / "an AppDir"
     appimage.lay_out(parts, folder)
-    environment = {**os.environ, "ARGV0": typed[0]}
-    done = subprocess.run([folder / "AppRun", *typed[1:]], capture_output=True, text=True, check=True, env=environment)
-    assert done.stdout.strip() == ran
+    environment = {**os.environ, "ARGV0": argv[0]}
+    result = subprocess.run([folder / "AppRun", *argv[1:]], capture_output=True, text=True, check=True, env=environment)
+    assert result.stdout.strip() == ran
 
 
 def test_another_file_than_was_named_is_refused(appimage: ModuleType, runtime: object, tmp_path: Path) -> None:
@@ -104,6 +104,6 @@ def test_another_file_than_was_named_is_refused(appimage: ModuleType, runtime: o
 @pytest.mark.parametrize("data", [b"", b"#!/bin/sh\n", b"\x7fELF" + bytes(60)])
 def test_a_file_that_is_no_runtime_is_refused(appimage: ModuleType, tmp_path: Path, data: bytes) -> None:
     (tmp_path / "other").write_bytes(data)
-    named = appimage.Runtime(file=tmp_path / "other", sha256=hashlib.sha256(data).hexdigest().upper())
+    runtime = appimage.Runtime(file=tmp_path / "other", sha256=hashlib.sha256(data).hexdigest().upper())
     with pytest.raises(appimage.NotARuntime, match="type 2"):
-        appimage.checked(named)
+        appimage.checked(runtime)

@@ -21,8 +21,8 @@ def checked(*argv: str | Path) -> None:
     """Run a program that checks a file, where there is one, and take no complaint."""
     if shutil.which(str(argv[0])) is None:
         pytest.skip(f"{argv[0]} is not installed")
-    done = subprocess.run([str(part) for part in argv], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = subprocess.run([str(part) for part in argv], capture_output=True, text=True, check=False, timeout=60)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 @pytest.fixture

@@ -47,8 +47,8 @@ def test_windows_path_and_log_in_are_asked_for_and_not_ticked() -> None:
 
 
 def test_windows_names_only_programs_that_the_spec_makes_and_files_that_are_there() -> None:
-    made = set(re.findall(r'program\("([\w-]+)"', SPEC))
-    assert set(re.findall(r"\{app\}\\([\w-]+)\.exe", SETUP)) <= made
+    programs = set(re.findall(r'program\("([\w-]+)"', SPEC))
+    assert set(re.findall(r"\{app\}\\([\w-]+)\.exe", SETUP)) <= programs
     assert (PACKAGING / "windows" / "../../LICENSE").resolve().is_file()
 
 
@@ -64,28 +64,30 @@ def test_windows_uninstalling_asks_about_data_and_models_with_options_that_exist
 
 def test_windows_uninstalling_leaves_no_key_of_ours() -> None:
     rows = [dict(part.split(": ", 1) for part in line.split("; ")) for line in section("Registry")]
-    removed = {row["Subkey"] for row in rows if "uninsdeletekey" in row.get("Flags", "").split()}
-    emptied = {row["Subkey"] for row in rows if "uninsdeletekeyifempty" in row.get("Flags", "")}
+    removed_keys = {row["Subkey"] for row in rows if "uninsdeletekey" in row.get("Flags", "").split()}
+    emptied_keys = {row["Subkey"] for row in rows if "uninsdeletekeyifempty" in row.get("Flags", "")}
     ours = {row["Subkey"] for row in rows if "CurrentVersion" not in row["Subkey"]}
-    below = {key for key in ours for top in removed if key == top or key.startswith(f"{top}\\")}
-    assert ours - emptied == below
-    assert not {key for key in removed if "oundhouse" not in key}, "what others may use is removed only when empty"
+    below = {key for key in ours for top in removed_keys if key == top or key.startswith(f"{top}\\")}
+    assert ours - emptied_keys == below
+    assert not {key for key in removed_keys if "oundhouse" not in key}, "what others may use is removed only when empty"
 
 
 def test_windows_setup_compiles(tmp_path: Path) -> None:
     compiler = shutil.which("iscc")
     if compiler is None:
         pytest.skip("Inno Setup's compiler is not on PATH")
-    frozen = tmp_path / "build/package/roundhouse"
-    (frozen / "_internal").mkdir(parents=True)
+    bundle = tmp_path / "build/package/roundhouse"
+    (bundle / "_internal").mkdir(parents=True)
     for name in ("roundhouse.exe", "roundhouse-window.exe", "_internal/library.dll"):
-        (frozen / name).write_bytes(b"MZ")
+        (bundle / name).write_bytes(b"MZ")
     shutil.copyfile(ROOT / "LICENSE", tmp_path / "LICENSE")
     source = tmp_path / "packaging/windows/roundhouse.iss"
     source.parent.mkdir(parents=True)
     source.write_text(SETUP, encoding="utf-8")
-    done = subprocess.run([compiler, "/Q", "/DVersion=1.2.3", str(source)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = subprocess.run(
+        [compiler, "/Q", "/DVersion=1.2.3", str(source)], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
     assert (tmp_path / "dist/roundhouse-1.2.3-windows-x86_64.exe").is_file()
 
 

@@ -41,14 +41,16 @@ def test_the_bill_lists_what_is_packed_and_nothing_that_only_builds(
     bill: ModuleType, site: Path, tmp_path: Path
 ) -> None:
     bill.write_bill(tmp_path / "sbom.json", bill.packages(site), version="1.2.3")
-    made = json.loads((tmp_path / "sbom.json").read_text())
-    assert [(component["name"], component["licenses"][0]["license"]["name"]) for component in made["components"]] == [
+    document = json.loads((tmp_path / "sbom.json").read_text())
+    assert [
+        (component["name"], component["licenses"][0]["license"]["name"]) for component in document["components"]
+    ] == [
         ("One", "MIT"),
         ("two", "BSD License"),
     ]
-    assert made["metadata"]["component"]["version"] == "1.2.3"
-    assert made["dependencies"] == [{"ref": "roundhouse", "dependsOn": ["pkg:pypi/one@1.0", "pkg:pypi/two@1.0"]}]
-    jsonschema.validate(made, _CYCLONEDX)
+    assert document["metadata"]["component"]["version"] == "1.2.3"
+    assert document["dependencies"] == [{"ref": "roundhouse", "dependsOn": ["pkg:pypi/one@1.0", "pkg:pypi/two@1.0"]}]
+    jsonschema.validate(document, _CYCLONEDX)
 
 
 _CYCLONEDX = {

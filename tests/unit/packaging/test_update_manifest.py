@@ -34,12 +34,12 @@ def tool() -> ModuleType:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "made"
-    made.mkdir()
+    dist = tmp_path / "made"
+    dist.mkdir()
     for name in MADE:
-        (made / name).write_bytes(name.encode())
-    (made / "SHA256SUMS").write_text("not one of them")
-    return made
+        (dist / name).write_bytes(name.encode())
+    (dist / "SHA256SUMS").write_text("not one of them")
+    return dist
 
 
 def read(folder: Path, keys: Path) -> UpdateManifest:
@@ -123,13 +123,13 @@ def test_the_notes_are_what_the_changelog_says_of_the_version(tool: ModuleType) 
 def test_an_archive_holds_the_note_of_how_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(PACKAGING))
     build = script("build")
-    frozen = tmp_path / "roundhouse"
-    frozen.mkdir()
-    (frozen / "roundhouse").write_text("#!/bin/sh\n")
-    monkeypatch.setattr(build, "FROZEN", frozen)
+    bundle = tmp_path / "roundhouse"
+    bundle.mkdir()
+    (bundle / "roundhouse").write_text("#!/bin/sh\n")
+    monkeypatch.setattr(build, "FROZEN", bundle)
     monkeypatch.setattr(build, "DIST", tmp_path)
-    with tarfile.open(fileobj=io.BytesIO(lzma.decompress(build.archive().read_bytes()))) as packed:
-        top = packed.getnames()[0]
-        content = packed.extractfile(f"{top}/{NOTE}")
+    with tarfile.open(fileobj=io.BytesIO(lzma.decompress(build.archive().read_bytes()))) as archive:
+        top = archive.getnames()[0]
+        content = archive.extractfile(f"{top}/{NOTE}")
         assert content is not None
         assert json.loads(content.read()) == {"kind": "tar.xz", "version": __version__}

@@ -44,9 +44,9 @@ class Scripted:
         self.pauses_at = self.breaks_at = -1
         """After so many tokens of an answer it waits for ever, or fails."""
         self.load_error = ""
-        self.running: dict[int, tuple[WorkItem, int]] = {}
+        self.active_work: dict[int, tuple[WorkItem, int]] = {}
         self.works: list[WorkItem] = []
-        self.cancelled: list[int] = []
+        self.cancelled_ids: list[int] = []
 
     def load(self, config: Mapping[str, object], tell: ProgressCallback) -> LoadResult:
         tell("Reading weights", 0.5)
@@ -75,35 +75,35 @@ class Scripted:
         if work.schema is not None and "nonsense" in work.schema:
             raise invalid_request("no such schema", "response_format")
         self.works.append(work)
-        self.running[work.id] = (work, 0)
+        self.active_work[work.id] = (work, 0)
 
     def step(self) -> Iterator[StepOutcome]:
         time.sleep(0.001)
-        for number, (work, written) in list(self.running.items()) if self.may_step else ():
-            if written == self.pauses_at:
+        for number, (work, token_count) in list(self.active_work.items()) if self.may_step else ():
+            if token_count == self.pauses_at:
                 continue
-            if written == self.breaks_at:
+            if token_count == self.breaks_at:
                 raise RuntimeError("the device is gone")
-            outcomes = [self._outcome(work, at) for at in range(written, written + self.at_once)]
-            self.running[number] = (work, written + self.at_once)
+            outcomes = [self._outcome(work, at) for at in range(token_count, token_count + self.at_once)]
+            self.active_work[number] = (work, token_count + self.at_once)
             yield outcomes[0]._replace(
                 tokens=[token for outcome in outcomes for token in outcome.tokens], finish=outcomes[-1].finish
             )
 
     def cancel(self, work: int) -> None:
-        if self.running.pop(work, None) is not None:
-            self.cancelled.append(work)
+        if self.active_work.pop(work, None) is not None:
+            self.cancelled_ids.append(work)
 
     def cache_use(self) -> float | None:
         return 0.25
 
-    def _outcome(self, work: WorkItem, written: int) -> StepOutcome:
-        if not work.ignores_end and written >= len(self.says):
+    def _outcome(self, work: WorkItem, position: int) -> StepOutcome:
+        if not work.ignores_end and position >= len(self.says):
             return StepOutcome(work.id, (), BackendFinish.STOP)
-        byte = self.says[written % len(self.says)]
+        byte = self.says[position % len(self.says)]
         token = Token(byte, -0.5, [(byte, -0.5), (120, -2.0)]) if work.logprobs is not None else Token(byte)
-        finish = BackendFinish.LENGTH if written + 1 == work.max_tokens else None
-        return StepOutcome(work.id, (token,), finish, cached=2 if not written else None)
+        finish = BackendFinish.LENGTH if position + 1 == work.max_tokens else None
+        return StepOutcome(work.id, (token,), finish, cached=2 if not position else None)
 
 
 class Running(NamedTuple):
@@ -132,17 +132,17 @@ async def serving(
     backend: Scripted, monkeypatch: pytest.MonkeyPatch, *, context: int = 64, waits: bool = True
 ) -> AsyncIterator[Running]:
     all_events: list[dict[str, Any]] = []
-    listening = asyncio.Event()
+    listen_event = asyncio.Event()
 
     def emit(event: str, **fields: object) -> None:
         all_events.append({"event": event, **fields})
         if event == "listening":
-            listening.set()
+            listen_event.set()
 
     monkeypatch.setattr(worker_base, "emit", emit)
     config: dict[str, object] = {"host": "127.0.0.1", "port": 0, "alias": "tiny", "context": context}
     task = asyncio.create_task(_Server(worker_base.WorkerLaunch(config, KEY)).run(backend))
-    await listening.wait()
+    await listen_event.wait()
     port = int(all_events[0]["port"])
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {KEY}"}) as http:
         server = Running(f"http://127.0.0.1:{port}", port, http, task, all_events)

@@ -17,9 +17,9 @@ def parse_body(abilities: frozenset[BackendAbility] = ALL, *, is_chat: bool = Tr
 
 
 def refusal(call: Any, *args: object, **kwargs: object) -> RequestRefused:  # noqa: ANN401 -- any of them
-    with pytest.raises(RequestRefused) as caught:
+    with pytest.raises(RequestRefused) as error:
         call(*args, **kwargs)
-    return caught.value
+    return error.value
 
 
 def test_nothing_said_leaves_everything_to_the_model() -> None:
@@ -65,9 +65,9 @@ def test_a_limit_has_several_names(name: str) -> None:
     ids=str,
 )
 def test_values_out_of_range_are_refused_by_name(body: dict[str, object]) -> None:
-    refused = refusal(parse_body, **body)
-    assert refused.status == 400
-    assert refused.param
+    error = refusal(parse_body, **body)
+    assert error.status == 400
+    assert error.param
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_values_out_of_range_are_refused_by_name(body: dict[str, object]) -> Non
     ],
 )
 def test_what_the_engine_lacks_is_refused_and_not_left_out(body: dict[str, object], param: str) -> None:
-    refused = refusal(parse_body, NONE, **body)
-    assert (refused.code, refused.param) == ("engine_cannot", param)
+    error = refusal(parse_body, NONE, **body)
+    assert (error.code, error.param) == ("engine_cannot", param)
 
 
 def test_a_bias_is_of_tokens_by_number() -> None:

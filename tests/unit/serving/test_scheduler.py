@@ -23,7 +23,7 @@ class Counting(Scripted):
         self.steps: list[int] = []
 
     def step(self) -> Iterator[StepOutcome]:
-        self.steps.append(len(self.running))
+        self.steps.append(len(self.active_work))
         yield from super().step()
 
 
@@ -32,7 +32,7 @@ async def test_a_request_is_in_the_queue_before_others_are_computed_again(monkey
     monkeypatch.setattr("engines.serving.scheduler.share_time", lambda _streams: 0.0005)  # a step each
     backend = Counting()
     scheduler = Scheduler(backend, slots=4, metrics=WorkerMetrics())
-    running = asyncio.create_task(scheduler.run())
+    task = asyncio.create_task(scheduler.run())
     scheduler.submit(work, answer())
     await until(lambda: backend.steps)
 
@@ -45,9 +45,9 @@ async def test_a_request_is_in_the_queue_before_others_are_computed_again(monkey
     steps_before = len(backend.steps)
     come_after(4)
     await until(lambda: 2 in backend.steps)
-    running.cancel()
+    task.cancel()
     with suppress(asyncio.CancelledError):
-        await running
+        await task
     assert backend.steps[steps_before:].index(2) <= 2
 
 
@@ -65,14 +65,14 @@ def answer() -> Any:  # noqa: ANN401 -- what the scheduler asks of one
 async def test_after_a_pause_a_first_request_waits_for_others_where_that_pays(gather_s: float, together: int) -> None:
     backend = Counting()
     scheduler = Scheduler(backend, slots=4, metrics=WorkerMetrics(), gather_s=gather_s)
-    running = asyncio.create_task(scheduler.run())
+    task = asyncio.create_task(scheduler.run())
     await asyncio.sleep(0)  # it waits for work
     scheduler.submit(work, answer())
     for _ in range(3):  # it has seen that
         await asyncio.sleep(0)
     scheduler.submit(work, answer())
     await until(lambda: backend.steps)
-    running.cancel()
+    task.cancel()
     with suppress(asyncio.CancelledError):
-        await running
+        await task
     assert backend.steps[0] == together

@@ -23,15 +23,15 @@ def backend() -> Scripted:
 
 @pytest.fixture
 async def server(backend: Scripted, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Running]:
-    async with serving(backend, monkeypatch) as running:
-        yield running
+    async with serving(backend, monkeypatch) as server:
+        yield server
 
 
 async def stream(server: Running, path: str, body: dict[str, Any]) -> list[dict[str, Any]]:
     async with server.http.post(server.url + path, json={**body, "stream": True}) as reply:
         assert reply.content_type == "text/event-stream"
-        *frames, done = events(await reply.read())
-    assert done == "[DONE]"
+        *frames, last = events(await reply.read())
+    assert last == "[DONE]"
     return [json.loads(chunk) for chunk in frames]
 
 
@@ -84,7 +84,7 @@ async def test_a_stop_ends_the_library_s_work(server: Running, backend: Scripted
     answer = await server.ask(CHAT, {**HELLO, "stop": "lo"})
     assert (answer["choices"][0]["message"]["content"], answer["choices"][0]["finish_reason"]) == ("hél", "stop")
     assert answer["usage"]["completion_tokens"] == 6, "what was written after the stop is nobody's"
-    assert backend.cancelled == [1]
+    assert backend.cancelled_ids == [1]
 
 
 async def test_figures_of_tokens_are_in_each_route_s_shape(server: Running) -> None:
@@ -113,8 +113,8 @@ async def test_what_the_work_is_asked_with(server: Running, backend: Scripted) -
 
 
 async def test_a_prompt_that_fills_the_context_is_refused(server: Running) -> None:
-    refused = await server.ask(BARE, {"prompt": list(range(64))}, status=400)
-    assert (refused["error"]["n_prompt_tokens"], refused["error"]["n_ctx"]) == (64, 64)
+    answer = await server.ask(BARE, {"prompt": list(range(64))}, status=400)
+    assert (answer["error"]["n_prompt_tokens"], answer["error"]["n_ctx"]) == (64, 64)
 
 
 async def test_what_the_library_refuses_is_the_client_s_mistake(server: Running) -> None:
@@ -144,9 +144,9 @@ async def _in_flight(server: Running, count: int) -> bool:
 async def test_a_client_that_goes_away_before_the_first_word_frees_its_slot(server: Running, backend: Scripted) -> None:
     backend.may_step = False
     task = asyncio.create_task(server.ask(CHAT, HELLO))
-    await until(lambda: backend.running)
+    await until(lambda: backend.active_work)
     task.cancel()
-    await until(lambda: not backend.running)
+    await until(lambda: not backend.active_work)
     assert await server.metric("requests_cancelled_total") == 1
 
 
@@ -154,9 +154,9 @@ async def test_a_client_that_goes_away_in_the_middle_frees_its_slot(server: Runn
     backend.pauses_at = 3
     async with server.http.post(server.url + BARE, json={"prompt": "x", "stream": True}) as reply:
         assert await reply.content.readany()
-        assert backend.running
+        assert backend.active_work
         reply.close()
-        await until(lambda: not backend.running)
+        await until(lambda: not backend.active_work)
 
 
 async def test_a_client_that_goes_away_while_it_waits_is_never_started(server: Running, backend: Scripted) -> None:
@@ -212,7 +212,7 @@ async def test_a_load_that_fails_ends_the_worker(backend: Scripted, monkeypatch:
 async def test_asked_to_stop_it_finishes_what_it_began(server: Running, backend: Scripted) -> None:
     backend.may_step = False
     task = asyncio.create_task(server.ask(CHAT, HELLO))
-    await until(lambda: backend.running)
+    await until(lambda: backend.active_work)
     assert await server.ask("/shutdown", {}, status=202) == {"status": "stopping"}
     backend.may_step = True
     assert (await task)["choices"][0]["message"]["content"] == "héllo 🚂"
@@ -295,9 +295,9 @@ async def test_what_is_no_request_is_answered_and_hung_up_on(server: Running, da
 async def test_requests_in_a_row_are_answered_in_a_row_on_one_connection(server: Running) -> None:
     request_head = head("GET /v1/models?x=1 HTTP/1.1")
     last = head("GET /health HTTP/1.1", "Connection: close")
-    answered = await raw(server, request_head + request_head + last)
-    assert answered.count(b"HTTP/1.1 200 OK") == 3
-    assert answered.count(b"Connection: keep-alive") == 2
+    replies = await raw(server, request_head + request_head + last)
+    assert replies.count(b"HTTP/1.1 200 OK") == 3
+    assert replies.count(b"Connection: keep-alive") == 2
 
 
 async def test_an_old_client_is_answered_and_hung_up_on(server: Running) -> None:

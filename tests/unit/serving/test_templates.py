@@ -43,9 +43,9 @@ def test_what_model_makers_use_beyond_jinja_is_there() -> None:
 
 
 def test_what_a_template_raises_is_told_to_the_client() -> None:
-    with pytest.raises(RequestRefused, match="roles must alternate") as caught:
+    with pytest.raises(RequestRefused, match="roles must alternate") as error:
         rendered("{{ raise_exception('roles must alternate') }}")
-    assert caught.value.status == 400
+    assert error.value.status == 400
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_a_template_is_looked_for_in_every_place_it_may_be(tmp_path: Path) -> No
     config = tmp_path / "tokenizer_config.json"
     config.write_text(json.dumps({"chat_template": "one", "bos_token": {"content": "<s>"}}))
     assert read_template(tmp_path) == ("one", {"bos_token": "<s>", "eos_token": "", "pad_token": "", "unk_token": ""})
-    named = [{"name": "tool_use", "template": "x"}, {"name": "default", "template": "two"}]
-    config.write_text(json.dumps({"chat_template": named}))
+    templates = [{"name": "tool_use", "template": "x"}, {"name": "default", "template": "two"}]
+    config.write_text(json.dumps({"chat_template": templates}))
     assert read_template(tmp_path)[0] == "two"
     (tmp_path / "chat_template.jinja").write_text("three")
     assert read_template(tmp_path)[0] == "three"
@@ -134,8 +134,8 @@ def test_a_prompt_ends_with_the_words_that_are_gone_on_with(words: str, end: str
     assert prompt.startswith("<|im_start|>user\nIt is a b<|im_end|>\n<|im_start|>assistant\n")
     assert prompt.endswith(f"{end}")
     assert prompt.count("<|im_end|>") == 1
-    trimmed = ChatTemplate(TRIMMING, {}).render(continuing_input(words, trims=True))
-    assert trimmed.endswith(f"assistant\n{words.strip()}")
+    trimmed_prompt = ChatTemplate(TRIMMING, {}).render(continuing_input(words, trims=True))
+    assert trimmed_prompt.endswith(f"assistant\n{words.strip()}")
 
 
 def test_a_template_that_hides_or_changes_the_last_message_cannot_go_on_with_it() -> None:

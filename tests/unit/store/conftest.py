@@ -42,7 +42,7 @@ def ask(store: ChatStore) -> Ask:
         turn = await store.begin_turn(chat, NewTurn(parent=parent, content=question), unwritten(chat))
         if answer is None:
             return turn
-        written = replace(turn.answer, content=answer, status=MessageStatus.COMPLETE, finish_reason="stop")
-        return Turn(question=turn.question, answer=await store.finish_answer(written))
+        message = replace(turn.answer, content=answer, status=MessageStatus.COMPLETE, finish_reason="stop")
+        return Turn(question=turn.question, answer=await store.finish_answer(message))
 
     return ask

@@ -111,18 +111,18 @@ async def test_files_need_a_question_and_must_exist(store: ChatStore, chat: str,
 async def test_files_leave_with_a_chat_that_leaves_the_trash(
     store: ChatStore, chat: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept, other = await keep(store, b"shared"), (await store.create_chat(NewChat())).id
-    unused = await keep(store, b"gone")
-    await send(store, chat, kept, unused)
-    await send(store, other, kept)
+    shared_file, other = await keep(store, b"shared"), (await store.create_chat(NewChat())).id
+    own_file = await keep(store, b"gone")
+    await send(store, chat, shared_file, own_file)
+    await send(store, other, shared_file)
     await store.delete_chat(chat)
     await store.close()
     store = await ChatStore.open(path)
-    assert unused.hash in names_in(path), "the chat can still be restored"
+    assert own_file.hash in names_in(path), "the chat can still be restored"
     await store.close()
     monkeypatch.setattr(opening, "KEEP_DELETED_S", -2 * opening.CLOCK_SLACK_S)
     store = await ChatStore.open(path)
-    assert names_in(path) == {kept.hash, f"{kept.hash}.text"}
+    assert names_in(path) == {shared_file.hash, f"{shared_file.hash}.text"}
     await store.close()
 
 
@@ -182,11 +182,11 @@ async def test_an_answer_owns_what_was_drawn_for_it(store: ChatStore, chat: str)
     answer = (await store.begin_turn(chat, NewTurn(content="Draw."), unwritten(chat))).answer
     picture = await keep(store, b"drawn", "engine.png")
     await store.attach_to_answer(answer.id, picture.id)
-    done = await store.finish_answer(replace(answer, content="Here", status=MessageStatus.STOPPED))
-    assert done.attachments == [picture]
+    message = await store.finish_answer(replace(answer, content="Here", status=MessageStatus.STOPPED))
+    assert message.attachments == [picture]
     with pytest.raises(Conflict, match="belongs to a question"):
         await store.remove_attachment(picture.id)
-    longer = (await store.begin_turn(chat, NewTurn(continues=done.id), unwritten(chat))).answer
+    longer = (await store.begin_turn(chat, NewTurn(continues=message.id), unwritten(chat))).answer
     assert [(file.hash, file.id != picture.id) for file in longer.attachments] == [(picture.hash, True)]
     with pytest.raises(NotFound):
         await store.attach_to_answer("nobody", (await keep(store, b"late")).id)

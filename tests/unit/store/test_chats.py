@@ -17,23 +17,23 @@ DAY_S = 24 * 3600.0
 
 
 async def test_a_chat_comes_back_as_it_was_made(store: ChatStore) -> None:
-    made = await store.create_chat(
+    chat = await store.create_chat(
         NewChat(title=" Fits ", model="guide", system_prompt="Be brief.", sampling=Sampling(temperature=0.5, seed=3))
     )
-    assert (made.title, made.model, made.system_prompt) == ("Fits", "guide", "Be brief.")
-    assert made.sampling == Sampling(temperature=0.5, seed=3)
-    assert await store.read_chat(made.id) == made
+    assert (chat.title, chat.model, chat.system_prompt) == ("Fits", "guide", "Be brief.")
+    assert chat.sampling == Sampling(temperature=0.5, seed=3)
+    assert await store.read_chat(chat.id) == chat
 
 
 async def test_a_turn_stores_the_question_and_an_answer_to_be(store: ChatStore, chat: str, ask: Ask) -> None:
     turn = await ask(chat, "What is a slot?\nReally.", answer=None)
-    stored = await store.read_chat(chat)
+    stored_chat = await store.read_chat(chat)
     assert turn.question is not None
-    assert [turn.question, turn.answer] == stored.messages
+    assert [turn.question, turn.answer] == stored_chat.messages
     assert (turn.question.role, turn.question.parent, turn.question.status) == (Role.USER, None, "complete")
     assert (turn.answer.role, turn.answer.parent, turn.answer.status) == ("assistant", turn.question.id, "generating")
     assert (turn.answer.model, turn.answer.engine) == ("m", "e")
-    assert (stored.head, stored.title) == (turn.answer.id, "What is a slot?")
+    assert (stored_chat.head, stored_chat.title) == (turn.answer.id, "What is a slot?")
 
 
 async def test_a_second_question_does_not_rename_the_chat(store: ChatStore, chat: str, ask: Ask) -> None:
@@ -48,16 +48,16 @@ async def test_regenerating_adds_a_sibling_of_the_answer(store: ChatStore, chat:
     again = await ask(chat, None, parent=first.question.id, answer="Just so.")
     assert again.question is None
     assert again.answer.parent == first.answer.parent == first.question.id
-    stored = await store.read_chat(chat)
-    assert [message.content for message in stored.messages] == ["Why?", "Because.", "Just so."]
-    assert stored.head == again.answer.id
+    stored_chat = await store.read_chat(chat)
+    assert [message.content for message in stored_chat.messages] == ["Why?", "Because.", "Just so."]
+    assert stored_chat.head == again.answer.id
 
 
 async def test_editing_a_question_makes_a_branch(store: ChatStore, chat: str, ask: Ask) -> None:
     root = await ask(chat, "One", answer="1")
     await ask(chat, "Two", parent=root.answer.id, answer="2")
-    edited = await ask(chat, "Three", parent=root.answer.id, answer="3")
-    assert [message.content for message in await store.read_path(chat, edited.answer.id)] == ["One", "1", "Three", "3"]
+    branch = await ask(chat, "Three", parent=root.answer.id, answer="3")
+    assert [message.content for message in await store.read_path(chat, branch.answer.id)] == ["One", "1", "Three", "3"]
     assert len((await store.read_chat(chat)).messages) == 6
 
 
@@ -68,11 +68,11 @@ async def test_the_reader_moves_to_another_branch(store: ChatStore, chat: str, a
 
 
 async def test_a_patch_changes_only_what_it_names(store: ChatStore) -> None:
-    made = await store.create_chat(NewChat(title="A", model="m", system_prompt="p", sampling=Sampling(top_k=4)))
-    changed = await store.change_chat(made.id, ChatPatch(title="B"))
-    assert changed == replace(made, title="B")
-    emptied = await store.change_chat(made.id, ChatPatch(system_prompt="", sampling=Sampling()))
-    assert (emptied.system_prompt, emptied.sampling) == ("", Sampling())
+    chat = await store.create_chat(NewChat(title="A", model="m", system_prompt="p", sampling=Sampling(top_k=4)))
+    patched_chat = await store.change_chat(chat.id, ChatPatch(title="B"))
+    assert patched_chat == replace(chat, title="B")
+    cleared_chat = await store.change_chat(chat.id, ChatPatch(system_prompt="", sampling=Sampling()))
+    assert (cleared_chat.system_prompt, cleared_chat.sampling) == ("", Sampling())
 
 
 @pytest.mark.parametrize("content", [None, "", "  \n"])
@@ -115,8 +115,8 @@ async def test_what_does_not_exist_is_not_found(store: ChatStore, chat: str) -> 
 async def test_text_saved_so_far_is_kept_and_finishing_is_final(store: ChatStore, chat: str, ask: Ask) -> None:
     turn = await ask(chat, "Hm?", answer=None)
     await store.save_answer(replace(turn.answer, content="Half", reasoning="thinking"))
-    saved = await store.read_message(chat, turn.answer.id)
-    assert (saved.content, saved.reasoning, saved.status) == ("Half", "thinking", "generating")
+    message = await store.read_message(chat, turn.answer.id)
+    assert (message.content, message.reasoning, message.status) == ("Half", "thinking", "generating")
     cost = Timings(total_s=1.5, completion_tokens=2)
     final = replace(turn.answer, content="Half done", status=MessageStatus.STOPPED, timings=cost, error="e")
     assert await store.finish_answer(final) == final
@@ -181,13 +181,13 @@ async def test_paging_skips_none_even_when_the_clock_stands_still(
     store: ChatStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.0)
-    made = [(await store.create_chat(NewChat(title=str(number)))).id for number in range(7)]
-    seen: list[str] = []
+    chat_ids = [(await store.create_chat(NewChat(title=str(number)))).id for number in range(7)]
+    listed_ids: list[str] = []
     before = None
     while page := await store.list_summaries(ListRequest(limit=3, before=before)):
-        seen += [summary.id for summary in page]
+        listed_ids += [summary.id for summary in page]
         before = page[-1].updated_at
-    assert seen == made[::-1]
+    assert listed_ids == chat_ids[::-1]
 
 
 async def test_a_summary_counts_messages_and_follows_activity(store: ChatStore, ask: Ask) -> None:

@@ -29,9 +29,9 @@ def row(number: int, *, at: float = NOW) -> Connection:
 async def test_a_row_takes_the_place_of_its_earlier_self(tmp_path: Path) -> None:
     store = await ChatStore.open(tmp_path / "chats.sqlite")
     await store.save_connections([row(1), row(2)])
-    grown = msgspec.structs.replace(row(1), count=9, last_at=NOW + 10)
-    await store.save_connections([grown])
-    assert await store.list_connections(limit=10) == [grown, row(2)]
+    newer_row = msgspec.structs.replace(row(1), count=9, last_at=NOW + 10)
+    await store.save_connections([newer_row])
+    assert await store.list_connections(limit=10) == [newer_row, row(2)]
     await store.forget_connections()
     assert await store.list_connections(limit=10) == []
     await store.close()
@@ -41,7 +41,7 @@ def test_what_is_a_month_old_goes(tmp_path: Path) -> None:
     database = open_database(tmp_path / "chats.sqlite").connection
     almost = row(3, at=NOW - connections.KEPT_S - CLOCK_SLACK_S + 6 * 3600)
     connections.save_connections(database, [row(1, at=NOW - connections.KEPT_S - CLOCK_SLACK_S - 60), row(2), almost])
-    assert [kept.id for kept in connections.list_connections(database, limit=10)] == ["cn_2", "cn_3"]
+    assert [connection.id for connection in connections.list_connections(database, limit=10)] == ["cn_2", "cn_3"]
     database.close()
 
 

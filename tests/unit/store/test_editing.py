@@ -48,9 +48,9 @@ async def test_a_message_between_others_goes_alone_and_comes_back(store: ChatSto
     assert await words_shown(store, chat) == ["1?", "2.", "3?", "3."]
     assert shapes(await store.read_chat(chat)) == [("1?", None), ("2.", "1?"), ("3?", "2."), ("3.", "3?")]
     assert (await store.read_message(chat, messages[3].id)).parent == messages[0].id
-    for deleted in messages[1:3]:
-        restored = await store.restore_message(chat, deleted.id)
-    assert restored == before
+    for message in messages[1:3]:
+        restored_chat = await store.restore_message(chat, message.id)
+    assert restored_chat == before
 
 
 async def test_after_the_last_message_the_reader_is_at_the_one_before(store: ChatStore, chat: str, ask: Ask) -> None:
@@ -59,8 +59,8 @@ async def test_after_the_last_message_the_reader_is_at_the_one_before(store: Cha
     assert await words_shown(store, chat) == ["1?", "1.", "2?"]
     await store.delete_message(chat, messages[2].id)
     assert await words_shown(store, chat) == ["1?", "1."]
-    restored = await store.restore_message(chat, messages[2].id)
-    assert restored.head == messages[2].id
+    restored_chat = await store.restore_message(chat, messages[2].id)
+    assert restored_chat.head == messages[2].id
     assert (await store.restore_message(chat, messages[3].id)).head == messages[3].id
 
 
@@ -94,7 +94,7 @@ async def test_what_is_deleted_is_not_found_counted_or_searched(store: ChatStore
     await store.delete_message(chat, messages[1].id)
     assert [summary.message_count for summary in await store.list_summaries(ListRequest())] == [1]
     assert await store.list_summaries(ListRequest("roundhouse")) == []
-    for lost in (
+    for call in (
         store.read_message(chat, messages[1].id),
         store.delete_message(chat, messages[1].id),
         store.add_version(chat, messages[1].id, "x"),
@@ -102,7 +102,7 @@ async def test_what_is_deleted_is_not_found_counted_or_searched(store: ChatStore
         store.change_chat(chat, ChatPatch(head=messages[1].id)),
     ):
         with pytest.raises(NotFound, match="no such message"):
-            await lost
+            await call
     await store.restore_message(chat, messages[1].id)
     assert [summary.id for summary in await store.list_summaries(ListRequest("roundhouse"))] == [chat]
 
@@ -111,9 +111,9 @@ async def test_what_is_being_answered_stays(store: ChatStore, chat: str, ask: As
     turn = await ask(chat, "1?", answer=None)
     assert turn.question is not None
     for message in (turn.question, turn.answer):
-        with pytest.raises(Conflict) as refused:
+        with pytest.raises(Conflict) as error:
             await store.delete_message(chat, message.id)
-        assert refused.value.code == "answer_in_progress"
+        assert error.value.code == "answer_in_progress"
     with pytest.raises(Conflict):
         await store.add_version(chat, turn.answer.id, "Mine")
     with pytest.raises(Conflict):
@@ -208,13 +208,13 @@ async def test_a_deleted_message_is_kept_for_thirty_days(
             "UPDATE messages SET deleted_at = ? WHERE deleted_at IS NOT NULL", (time.time() - age_days * DAY_S,)
         )
     connection.close()
-    reopened = await ChatStore.open(path)
+    new_store = await ChatStore.open(path)
     try:
-        assert await reopened.read_chat(chat) == before
+        assert await new_store.read_chat(chat) == before
         if age_days < 30:
-            assert len((await reopened.restore_message(chat, messages[1].id)).messages) == 3
+            assert len((await new_store.restore_message(chat, messages[1].id)).messages) == 3
         else:
             with pytest.raises(NotFound):
-                await reopened.restore_message(chat, messages[1].id)
+                await new_store.restore_message(chat, messages[1].id)
     finally:
-        await reopened.close()
+        await new_store.close()

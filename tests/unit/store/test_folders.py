@@ -81,8 +81,8 @@ async def test_a_folder_owns_files_and_questions_get_copies(store: ChatStore) ->
     assert turn.question.attachments[0].id != rules.id
     with pytest.raises(Conflict):
         await store.remove_attachment(more.id)
-    changed = await store.change_folder(folder.id, ChatFolderPatch(files=[more.id]))
-    assert [file.id for file in changed.files] == [more.id]
+    patched_folder = await store.change_folder(folder.id, ChatFolderPatch(files=[more.id]))
+    assert [file.id for file in patched_folder.files] == [more.id]
     assert await store.read_file(rules, AttachmentPart.TEXT) == b"rules"  # the question has it
     await store.delete_folder(folder.id, with_chats=False)
     with pytest.raises(NotFound):
@@ -113,8 +113,8 @@ async def test_a_folder_that_is_not_there_changes_nothing(store: ChatStore, chat
 
 
 async def test_tags_are_kept_once_and_found(store: ChatStore, chat: str) -> None:
-    changed = await store.change_chat(chat, ChatPatch(tags=[" #work ", "Work", "two  words", ""]))
-    assert changed.tags == ["two words", "work"]
+    patched_chat = await store.change_chat(chat, ChatPatch(tags=[" #work ", "Work", "two  words", ""]))
+    assert patched_chat.tags == ["two words", "work"]
     other = (await store.create_chat(NewChat(tags=["work"]))).id
     assert set(await ids_of(store, ListRequest(tag="Work"))) == {chat, other}
     assert await ids_of(store, ListRequest(tag="two words")) == [chat]
@@ -130,24 +130,28 @@ async def test_tags_have_bounds(store: ChatStore, chat: str, tags: list[str]) ->
     await store.change_chat(chat, ChatPatch(tags=["kept"]))
     with pytest.raises(BadRequest):
         await store.change_chat(chat, ChatPatch(tags=tags, title="other"))
-    stored = await store.read_chat(chat)
-    assert (stored.tags, stored.title) == (["kept"], "")
+    stored_chat = await store.read_chat(chat)
+    assert (stored_chat.tags, stored_chat.title) == (["kept"], "")
 
 
 async def test_an_import_brings_folders_tags_and_pins(store: ChatStore, ask: Ask) -> None:
     folder = await store.create_folder(NewChatFolder(name="Steam", model="guide", files=[(await keep(store, b"x")).id]))
-    made = await store.create_chat(NewChat(folder=folder.id, tags=["work"]))
-    await ask(made.id, "Why?")
-    chat = await store.change_chat(made.id, ChatPatch(is_pinned=True))
-    await store.delete_chat(made.id)
-    await store.purge_chat(made.id)
+    new_chat = await store.create_chat(NewChat(folder=folder.id, tags=["work"]))
+    await ask(new_chat.id, "Why?")
+    chat = await store.change_chat(new_chat.id, ChatPatch(is_pinned=True))
+    await store.delete_chat(new_chat.id)
+    await store.purge_chat(new_chat.id)
     await store.delete_folder(folder.id, with_chats=False)
     again = replace(folder, files=[await keep(store, b"x")])
     for _ in range(2):
         await store.import_chats(ChatImport(chats=[chat], folders=[again]))
         there = await store.read_chat(chat.id)
         assert (there.folder, there.tags, there.is_pinned) == (folder.id, ["work"], True)
-        (stored,) = await store.list_folders()
-        assert (stored.name, stored.model, [file.hash for file in stored.files]) == ("Steam", "guide", [hash_of(b"x")])
+        (stored_folder,) = await store.list_folders()
+        assert (stored_folder.name, stored_folder.model, [file.hash for file in stored_folder.files]) == (
+            "Steam",
+            "guide",
+            [hash_of(b"x")],
+        )
     with pytest.raises(BadRequest):
         await store.import_chats(ChatImport(chats=[], folders=[replace(folder, id="no id")]))

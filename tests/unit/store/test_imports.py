@@ -36,8 +36,8 @@ async def test_a_chat_is_added_as_it_was_written_and_can_be_searched(store: Chat
 async def test_adding_it_again_changes_nothing(store: ChatStore) -> None:
     await store.import_chats(ChatImport(chats=[CHAT]))
     before = await store.read_chat("c1")
-    changed = replace(CHAT, title="Else", messages=[replace(CHAT.messages[0], content="Else"), CHAT.messages[1]])
-    assert await store.import_chats(ChatImport(chats=[changed, CHAT])) == ChatImportResult(unchanged=2)
+    changed_chat = replace(CHAT, title="Else", messages=[replace(CHAT.messages[0], content="Else"), CHAT.messages[1]])
+    assert await store.import_chats(ChatImport(chats=[changed_chat, CHAT])) == ChatImportResult(unchanged=2)
     assert await store.read_chat("c1") == before
 
 
@@ -45,8 +45,8 @@ async def test_newer_messages_are_added_to_a_chat_that_is_there(store: ChatStore
     await store.import_chats(ChatImport(chats=[CHAT]))
     newer = replace(CHAT, messages=[*CHAT.messages, MORE], head="m3", updated_at=CHAT.updated_at + 10)
     assert await store.import_chats(ChatImport(chats=[newer])) == ChatImportResult(extended=1)
-    stored = await store.read_chat("c1")
-    assert (stored.head, stored.updated_at, len(stored.messages)) == ("m3", newer.updated_at, 3)
+    stored_chat = await store.read_chat("c1")
+    assert (stored_chat.head, stored_chat.updated_at, len(stored_chat.messages)) == ("m3", newer.updated_at, 3)
 
 
 async def test_an_older_export_leaves_the_reader_where_they_are(store: ChatStore) -> None:

@@ -136,10 +136,10 @@ def test_a_newer_database_is_refused_and_untouched(path: Path) -> None:
         connection.execute("CREATE TABLE from_the_future (x)")
         connection.execute("PRAGMA user_version = 999")
     before = path.read_bytes()
-    with pytest.raises(StorageFault, match="newer version of Roundhouse") as caught:
+    with pytest.raises(StorageFault, match="newer version of Roundhouse") as error:
         open_database(path)
-    assert caught.value.code == "database_newer"
-    assert caught.value.hint
+    assert error.value.code == "database_newer"
+    assert error.value.hint
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
@@ -200,9 +200,9 @@ async def test_damage_met_at_work_is_said_and_looked_for_at_the_next_start(path:
     spoil(path, "rows")
     store = await ChatStore.open(path)
     assert store.notices == ()
-    with pytest.raises(StorageFault) as caught:
+    with pytest.raises(StorageFault) as error:
         await store.list_summaries(ListRequest(limit=100))
-    assert caught.value.code == "database_damaged"
+    assert error.value.code == "database_damaged"
     assert suspect_marker(path).exists()
     await store.close()
     store = await ChatStore.open(path)
@@ -241,9 +241,9 @@ async def test_answers_left_unfinished_are_interrupted_and_can_be_found(path: Pa
     store = await ChatStore.open(path)
     chat = (await store.create_chat(NewChat())).id
     turn = await store.begin_turn(chat, NewTurn(content="Hm?"), unwritten(chat))
-    waiting = AnswerToolCall(id="k", round=1, at=0, server="s", tool="t")
-    await store.save_answer(replace(turn.answer, content="Unfinished symphony", reasoning="r", calls=[waiting]))
-    assert (await store.read_message(chat, turn.answer.id)).calls == [waiting]
+    tool_call = AnswerToolCall(id="k", round=1, at=0, server="s", tool="t")
+    await store.save_answer(replace(turn.answer, content="Unfinished symphony", reasoning="r", calls=[tool_call]))
+    assert (await store.read_message(chat, turn.answer.id)).calls == [tool_call]
     await store.close()
     store = await ChatStore.open(path)
     message = await store.read_message(chat, turn.answer.id)
@@ -266,10 +266,10 @@ async def test_a_full_disk_is_said_plainly_and_the_store_goes_on_when_there_is_s
         store.save_answer(replace(turn.answer, content="x" * 100_000)),
         store.create_chat(NewChat(title="y" * 100_000)),
     ):
-        with pytest.raises(StorageFault) as caught:
+        with pytest.raises(StorageFault) as error:
             await call
-        assert (caught.value.code, caught.value.status) == ("disk_full", 507)
-        assert caught.value.hint
+        assert (error.value.code, error.value.status) == ("disk_full", 507)
+        assert error.value.hint
     assert (await store.read_chat(chat)).messages[-1].content == ""
     await store._run_job(lambda c: c.execute("PRAGMA max_page_count = 1000000"))
     await store.save_answer(replace(turn.answer, content="x" * 100_000))

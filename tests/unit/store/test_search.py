@@ -80,17 +80,17 @@ async def test_a_title_alone_is_found_and_marked(store: ChatStore) -> None:
 
 
 async def test_a_new_title_is_found_and_the_old_one_no_more(store: ChatStore) -> None:
-    made = await store.create_chat(NewChat(title="Zanzibar"))
-    await store.change_chat(made.id, ChatPatch(title="Madagascar"))
+    chat = await store.create_chat(NewChat(title="Zanzibar"))
+    await store.change_chat(chat.id, ChatPatch(title="Madagascar"))
     assert await store.list_summaries(ListRequest("zanzibar")) == []
     assert len(await store.list_summaries(ListRequest("madagascar"))) == 1
 
 
 async def test_pages_of_a_search_follow_each_other(store: ChatStore) -> None:
-    made = [(await store.create_chat(NewChat(title=f"word {number}"))).id for number in range(5)]
+    chat_ids = [(await store.create_chat(NewChat(title=f"word {number}"))).id for number in range(5)]
     first = await store.list_summaries(ListRequest("word", limit=3))
     second = await store.list_summaries(ListRequest("word", limit=3, before=first[-1].updated_at))
-    assert [summary.id for summary in (*first, *second)] == made[::-1]
+    assert [summary.id for summary in (*first, *second)] == chat_ids[::-1]
 
 
 @pytest.mark.slow
@@ -195,11 +195,11 @@ async def test_the_same_file_is_indexed_once_and_goes_with_its_last_question(
     for place in (chat, other.id):
         await attach(store, place, "notes.txt", "Zanzibar")
     assert len(await store.list_summaries(ListRequest("zanzibar"))) == 2
-    for place, left in ((chat, 1), (other.id, 0)):
+    for place, count in ((chat, 1), (other.id, 0)):
         await store.delete_chat(place)
         await store.purge_chat(place)
-        assert len(await store.list_summaries(ListRequest("zanzibar"))) == left
-        assert count_indexed(path) == (left, left)
+        assert len(await store.list_summaries(ListRequest("zanzibar"))) == count
+        assert count_indexed(path) == (count, count)
 
 
 def count_indexed(path: Path) -> tuple[int, int]:
@@ -244,9 +244,9 @@ async def test_titles_come_before_words_and_those_that_begin_so_before_all(store
     plain = [chat.title for chat in await store.list_summaries(ListRequest("steam"))]
     assert plain == ["Nothing", "100_ steam", "Steam, newer", "About steam", "Steam and 100%"]
     request = ListRequest("STEAM ", has_titles_first=True)
-    ranked = [chat.title for chat in await store.list_summaries(request)]
-    assert ranked == ["Steam, newer", "Steam and 100%", "100_ steam", "About steam", "Nothing"]
-    assert [chat.title for chat in await store.list_summaries(request._replace(limit=3))] == ranked[:3]
+    ranked_titles = [chat.title for chat in await store.list_summaries(request)]
+    assert ranked_titles == ["Steam, newer", "Steam and 100%", "100_ steam", "About steam", "Nothing"]
+    assert [chat.title for chat in await store.list_summaries(request._replace(limit=3))] == ranked_titles[:3]
     for query in ("100", "100_", "100_ st"):
         assert (await store.list_summaries(request._replace(query=query)))[0].title == "100_ steam"
 

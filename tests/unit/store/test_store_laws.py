@@ -51,9 +51,9 @@ async def test_the_trash_is_emptied_after_a_month_and_a_day(path: Path, age_s: f
     await store._run_job(lambda c: c.execute("UPDATE chats SET deleted_at = ?", (deleted_at,)))
     await store.close()
     store = await ChatStore.open(path)
-    kept = await store._run_job(lambda c: c.execute("SELECT count(*) FROM chats").fetchone()[0])
+    row_count = await store._run_job(lambda c: c.execute("SELECT count(*) FROM chats").fetchone()[0])
     await store.close()
-    assert kept == is_kept
+    assert row_count == is_kept
 
 
 @pytest.mark.parametrize(("age_s", "is_kept"), [(2 * DAY_S - HOUR_S, True), (2 * DAY_S + HOUR_S, False)])
@@ -63,8 +63,8 @@ async def test_a_file_that_was_never_sent_is_forgotten_after_a_day_and_a_day(
     await store.add_attachment(NOTE, {AttachmentPart.ORIGINAL: b"Hi"})
     await store._run_job(lambda c: c.execute("UPDATE attachments SET created_at = ?", (time.time() - age_s,)))
     await store._run_job(lambda c: attachments.tidy_attachments(c, store._files))
-    kept = await store._run_job(lambda c: c.execute("SELECT count(*) FROM attachments").fetchone()[0])
-    assert kept == is_kept
+    row_count = await store._run_job(lambda c: c.execute("SELECT count(*) FROM attachments").fetchone()[0])
+    assert row_count == is_kept
     assert [part.is_file() for part in store._files.folder.rglob("f*") if part.is_file()] == [True] * is_kept
 
 
@@ -176,8 +176,8 @@ async def test_a_title_has_five_hundred_characters_and_the_same_time_changes_no_
     assert (await store.read_chat("c1")).title == "t" * 500
     more = chat_of(message_of("m"), message_of("n", "m", Role.ASSISTANT))
     await store.import_chats(ChatImport(chats=[more]))
-    stored = await store.read_chat("c1")
-    assert (stored.head, stored.updated_at, len(stored.messages)) == ("m", 2.0, 2)
+    stored_chat = await store.read_chat("c1")
+    assert (stored_chat.head, stored_chat.updated_at, len(stored_chat.messages)) == ("m", 2.0, 2)
     await store.import_chats(
         ChatImport(chats=[replace(more, messages=[*more.messages, message_of("o", "n")], updated_at=2.5)])
     )
@@ -189,9 +189,9 @@ def test_no_two_chats_have_changed_at_the_same_time(times: Sequence[float]) -> N
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.execute("CREATE TABLE chats (updated_at REAL)")
     for at in times:
-        unused = rows.find_unused_time(connection, at)
-        assert at <= unused < at + 1
-        connection.execute("INSERT INTO chats VALUES (?)", (unused,))
+        unused_time = rows.find_unused_time(connection, at)
+        assert at <= unused_time < at + 1
+        connection.execute("INSERT INTO chats VALUES (?)", (unused_time,))
     assert connection.execute("SELECT count(DISTINCT updated_at) FROM chats").fetchone() == (len(times),)
     connection.close()
 
@@ -232,15 +232,15 @@ def test_what_stands_for_anything_stands_for_itself() -> None:
 @given(before=st.integers(0, 60), after=st.integers(0, 60))
 def test_a_snippet_shows_forty_characters_on_either_side_and_marks_what_it_cut(before: int, after: int) -> None:
     text = "b" * before + "HIT" + "a" * after
-    marked = f"{MARK_START}HIT{MARK_END}"
-    expected = (
+    marked_hit = f"{MARK_START}HIT{MARK_END}"
+    snippet = (
         ("…" if before > 40 else "")
         + "b" * min(before, 40)
-        + marked
+        + marked_hit
         + "a" * min(after, 40)
         + ("…" if after > 40 else "")
     )
-    assert snippet_around(text, "hit") == expected
+    assert snippet_around(text, "hit") == snippet
     assert snippet_around(text, "none") == text[:80]
 
 

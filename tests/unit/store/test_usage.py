@@ -31,8 +31,8 @@ ROW = UsageRow(client="aider", model="m", requests=2, failed=1, prompt_tokens=10
 
 
 async def test_requests_are_summed_by_client_and_model(store: ChatStore) -> None:
-    broken = replace(USED, status="engine_failed", prompt_tokens=None, cached_tokens=None, completion_tokens=None)
-    await store.add_usage([USED, broken, replace(USED, client="zed", prompt_tokens=900)])
+    failure = replace(USED, status="engine_failed", prompt_tokens=None, cached_tokens=None, completion_tokens=None)
+    await store.add_usage([USED, failure, replace(USED, client="zed", prompt_tokens=900)])
     assert await store.usage_since(0.0) == [
         replace(ROW, client="zed", requests=1, failed=0, prompt_tokens=900),
         ROW,

@@ -25,11 +25,11 @@ class Recorder:
     """Everything that was published, and a way to wait for it."""
 
     events: list[Event] = field(default_factory=list)
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    change_event: asyncio.Event = field(default_factory=asyncio.Event)
 
     def publish(self, event: Event) -> None:
         self.events.append(event)
-        self.changed.set()
+        self.change_event.set()
 
     def statuses(self, model: str = "m") -> list[EngineStatus]:
         events = [event.status for event in self.events if isinstance(event, EngineChanged)]
@@ -46,8 +46,8 @@ class Recorder:
     async def until(self, is_so: Callable[[], object]) -> None:
         async with asyncio.timeout(WAIT_S):
             while not is_so():
-                self.changed.clear()
-                await self.changed.wait()
+                self.change_event.clear()
+                await self.change_event.wait()
 
     async def until_state(self, state: EngineState, model: str = "m") -> EngineStatus:
         await self.until(lambda: self.statuses(model) and self.statuses(model)[-1].state is state)

@@ -193,7 +193,7 @@ async def test_no_way_of_writing_it_reaches_a_machines_secrets(host: str) -> Non
 
 
 async def test_a_name_that_leads_there_does_not_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def lookup(*_args: object, **_named: object) -> list[tuple[object, ...]]:
+    async def lookup(*_args: object, **_options: object) -> list[tuple[object, ...]]:
         return [(2, 1, 6, "", ("93.184.216.34", 80)), (2, 1, 6, "", ("169.254.169.254", 80))]
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", lookup)
@@ -217,7 +217,7 @@ async def test_a_name_that_leads_there_does_not_either(monkeypatch: pytest.Monke
 async def test_every_trouble_on_the_way_has_its_sentence(
     monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str
 ) -> None:
-    async def fails(*_args: object, **_named: object) -> None:
+    async def fails(*_args: object, **_options: object) -> None:
         raise error
 
     monkeypatch.setattr(EngineEndpoint, "send_request", fails)

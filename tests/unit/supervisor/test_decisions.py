@@ -171,7 +171,7 @@ def test_a_context_too_small_is_grown_only_where_the_other_would_be_larger() -> 
 
 
 @pytest.mark.parametrize(
-    ("needs", "reported", "holds"),
+    ("needs", "reported_bytes", "holds"),
     [
         (None, 7, {"system": 7}),
         (MemoryNeeds(pools={"gpu": 300, "system": 100}, buffers=200), 240, {"gpu": 330, "system": 110}),
@@ -182,9 +182,9 @@ def test_a_context_too_small_is_grown_only_where_the_other_would_be_larger() -> 
     ],
 )
 def test_an_estimate_is_put_right_by_what_the_engine_reports(
-    needs: MemoryNeeds | None, reported: int, holds: Mapping[str, int]
+    needs: MemoryNeeds | None, reported_bytes: int, holds: Mapping[str, int]
 ) -> None:
-    assert correct_holdings(needs, reported) == holds
+    assert correct_holdings(needs, reported_bytes) == holds
 
 
 def test_engines_may_take_what_is_free_and_what_those_here_give_back() -> None:

@@ -47,7 +47,7 @@ def test_a_launch_that_the_disk_does_not_take_is_said_by_its_cause() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pool", "needed", "pinned", "kind", "sentence", "hint"),
+    ("pool", "needed_bytes", "pinned_models", "kind", "sentence", "hint"),
     [
         (SYSTEM, 9 * GIB, (), FailureKind.OUT_OF_MEMORY,
          "m takes about 9.0 GiB of memory, and at most 4.0 GiB can be made available.", "Choose a smaller"),
@@ -62,9 +62,11 @@ def test_a_launch_that_the_disk_does_not_take_is_said_by_its_cause() -> None:
     ],
 )  # fmt: skip
 def test_a_load_without_room_is_refused_with_figures_and_what_stands_in_the_way(  # noqa: PLR0913, PLR0917 -- a table
-    pool: str, needed: int | None, pinned: tuple[str, ...], kind: FailureKind, sentence: str, hint: str
+    pool: str, needed_bytes: int | None, pinned_models: tuple[str, ...], kind: FailureKind, sentence: str, hint: str
 ) -> None:
-    failure = room_failure(RefuseLoad(model="m", pool=pool, needed=needed, available=4 * GIB, pinned=pinned))
+    failure = room_failure(
+        RefuseLoad(model="m", pool=pool, needed=needed_bytes, available=4 * GIB, pinned=pinned_models)
+    )
     assert (failure.kind, failure.sentence) == (kind, sentence)
     assert failure.hint.startswith(hint)
 

@@ -72,8 +72,8 @@ class Laws(RuleBasedStateMachine):
         self.machine = Watched(lambda: self.policy)
         self.now = 1000.0
         self.tickets = 0
-        self.unanswered: set[int] = set()
-        self.queued: int | None = None
+        self.open_tickets: set[int] = set()
+        self.queued_run: int | None = None
         self.has_room = False
         self.alive: set[int] = set()
         self.leases: list[m.LeaseGranted] = []
@@ -85,14 +85,14 @@ class Laws(RuleBasedStateMachine):
         for effect in effects:
             match effect:
                 case m.AnswerCaller(ticket=ticket, outcome=outcome):
-                    assert ticket in self.unanswered, "answered twice, or never asked"
-                    self.unanswered.remove(ticket)
+                    assert ticket in self.open_tickets, "answered twice, or never asked"
+                    self.open_tickets.remove(ticket)
                     self.leases += [outcome] if isinstance(outcome, m.LeaseGranted) else []
                 case m.EnterRoom(run=run):
                     assert not self.has_room
-                    self.queued = run
+                    self.queued_run = run
                 case m.LeaveRoom():
-                    self.queued, self.has_room = None, False
+                    self.queued_run, self.has_room = None, False
                 case m.LaunchRun(run=run):
                     assert self.has_room, "a process without room"
                     assert not self.alive, "two processes of one model"
@@ -108,7 +108,7 @@ class Laws(RuleBasedStateMachine):
 
     def ticket(self) -> int:
         self.tickets += 1
-        self.unanswered.add(self.tickets)
+        self.open_tickets.add(self.tickets)
         return self.tickets
 
     @rule(request=st.sampled_from(REQUESTS), how=st.fixed_dictionaries(HOW_ASKED), file=st.integers(0, 1))
@@ -174,10 +174,10 @@ class Laws(RuleBasedStateMachine):
             self.by_itself.append(self.now)
 
     @rule(data=st.data())
-    @precondition(lambda self: self.unanswered)
+    @precondition(lambda self: self.open_tickets)
     def leave(self, data: st.DataObject) -> None:
-        ticket = data.draw(st.sampled_from(sorted(self.unanswered)))
-        self.unanswered.remove(ticket)
+        ticket = data.draw(st.sampled_from(sorted(self.open_tickets)))
+        self.open_tickets.remove(ticket)
         self.say(m.WithdrawTicket(ticket=ticket))
 
     @rule()
@@ -202,15 +202,15 @@ class Laws(RuleBasedStateMachine):
             assert self.machine.state in {S.STOPPED, S.FAILED, S.DRAINING, S.STOPPING}
 
     @rule()
-    @precondition(lambda self: self.queued is not None)
+    @precondition(lambda self: self.queued_run is not None)
     def grant_room(self) -> None:
-        run, self.queued, self.has_room = self.queued or 0, None, True
+        run, self.queued_run, self.has_room = self.queued_run or 0, None, True
         self.say(m.RoomGranted(run=run))
 
     @rule()
-    @precondition(lambda self: self.queued is not None)
+    @precondition(lambda self: self.queued_run is not None)
     def refuse_room(self) -> None:
-        run, self.queued = self.queued or 0, None
+        run, self.queued_run = self.queued_run or 0, None
         self.say(m.RoomRefused(run=run, failure=Failure(kind=FailureKind.OUT_OF_MEMORY, sentence="")))
 
     @rule()
@@ -237,7 +237,7 @@ class Laws(RuleBasedStateMachine):
     def come_up(self) -> None:
         """The usual way in one step, so that what comes after it is reached often."""
         self.ask_again()
-        if self.queued is not None:
+        if self.queued_run is not None:
             self.grant_room()
         if self.alive:
             self.start()
@@ -254,7 +254,7 @@ class Laws(RuleBasedStateMachine):
 
     @rule(run=st.integers(0, 30))
     def hear_old_news(self, run: int) -> None:
-        if run in self.alive or run == self.queued:
+        if run in self.alive or run == self.queued_run:
             return
         for message in (m.EngineReady(run=run, slots=1), m.RoomGranted(run=run), m.SignOfLife(run=run)):
             self.say(message)
@@ -278,12 +278,12 @@ class Laws(RuleBasedStateMachine):
         machine = self.machine
         later = {ask.ticket for ask in machine.later}
         in_line = {ask.ticket for ask in machine.slot_queue}
-        assert self.unanswered == {*machine.waiters, *later, *in_line, *machine.stoppers}
+        assert self.open_tickets == {*machine.waiters, *later, *in_line, *machine.stoppers}
 
     @invariant()
     def nobody_waits_in_a_settled_state(self) -> None:
         if self.machine.state in SETTLED:
-            assert self.unanswered == {ask.ticket for ask in self.machine.slot_queue}
+            assert self.open_tickets == {ask.ticket for ask in self.machine.slot_queue}
 
     @invariant()
     def nobody_stands_in_line_while_a_slot_is_free(self) -> None:
@@ -320,7 +320,7 @@ class Laws(RuleBasedStateMachine):
         self.say(m.StopRequest(how=m.StopReason.CLOSE, ticket=self.ticket()))
         self.pass_time(1000.0)
         self.pass_time(1000.0)
-        assert not self.unanswered
+        assert not self.open_tickets
         assert not self.alive
         assert self.machine.state in {S.STOPPED, S.FAILED}
 

@@ -31,10 +31,10 @@ def test_the_first_remedy_that_is_allowed_is_applied() -> None:
 
 
 @pytest.mark.parametrize(
-    "allowed", [frozenset(), frozenset({RemedyKind.SMALLER_MODEL}), frozenset({RemedyKind.SIGN_IN})]
+    "allowed_kinds", [frozenset(), frozenset({RemedyKind.SMALLER_MODEL}), frozenset({RemedyKind.SIGN_IN})]
 )
-def test_nothing_is_done_unasked_or_by_hand(allowed: frozenset[RemedyKind]) -> None:
-    assert apply_auto_remedy(REQUEST, FULL, allowed) is None
+def test_nothing_is_done_unasked_or_by_hand(allowed_kinds: frozenset[RemedyKind]) -> None:
+    assert apply_auto_remedy(REQUEST, FULL, allowed_kinds) is None
 
 
 def test_a_remedy_that_changes_nothing_is_none() -> None:

@@ -73,7 +73,7 @@ class World:
         self.tickets = 0
         self.open_requests: dict[int, tuple[str, str, float]] = {}
         self.leases: list[tuple[str, m.LeaseGranted]] = []
-        self.seen: Counter[str] = Counter()
+        self.event_counts: Counter[str] = Counter()
 
     # What the supervisor's tasks do
 
@@ -111,7 +111,7 @@ class World:
             case m.AnswerCaller(ticket=ticket, outcome=outcome):
                 model, _, _ = self.open_requests.pop(ticket)
                 assert model == name
-                self.seen[type(outcome).__name__] += 1
+                self.event_counts[type(outcome).__name__] += 1
                 if isinstance(outcome, m.LeaseGranted):
                     self.leases.append((name, outcome))
             case m.EnterRoom(run=run):
@@ -137,7 +137,7 @@ class World:
         idle_before = {name for name in SIZES if self.seat(name).is_idle}
         decisions = self.places.decide_effects(self.limits(), self.now)
         for effect, run in decisions:
-            self.seen[type(effect).__name__] += 1
+            self.event_counts[type(effect).__name__] += 1
             if isinstance(effect, EvictEngine):
                 assert effect.model != "small", "a pinned model was told to go"
                 assert effect.drain or effect.model in idle_before
@@ -258,7 +258,7 @@ class World:
             weights=[50, 40, 3, 2, 1, 2],
         )[0]
         random_one()
-        self.seen[random_one.__name__] += 1
+        self.event_counts[random_one.__name__] += 1
         if self.random.random() < 0.4:
             self.pass_time(self.random.choice([0.5, 1.0, 4.0]))
         # An answer takes a while, not for ever.
@@ -296,11 +296,13 @@ def test_ten_thousand_random_operations_break_no_law(seed: int) -> None:
     except AssertionError as failure:
         pytest.fail(f"world({seed}): {failure}")
     done_count = sum(
-        played_world.seen[what] for what in ("ask", "release", "leave", "unload", "crash", "other_program")
+        played_world.event_counts[what] for what in ("ask", "release", "leave", "unload", "crash", "other_program")
     )
     assert done_count >= OPERATIONS
     for kind in ("LeaseGranted", "LoadRefused", "LoadTurnedAway", "GrantRoom", "EvictEngine", "RefuseLoad"):
-        assert played_world.seen[kind], f"{kind} never happened, so nothing was shown about it: {played_world.seen}"
+        assert played_world.event_counts[kind], (
+            f"{kind} never happened, so nothing was shown about it: {played_world.event_counts}"
+        )
 
 
 def test_there_are_ten_thousand_of_them() -> None:

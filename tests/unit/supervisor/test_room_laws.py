@@ -68,10 +68,10 @@ def table_of(*residents: Resident, limits: MemoryLimits, policy: SupervisorPolic
 # ----- what is taken of each pool
 
 
-@pytest.mark.parametrize(("taken_bytes", "size", "missing"), [(60, 40, 0), (60, 41, 1), (60, 42, 2), (100, 1, 1)])
-def test_a_pool_is_full_at_its_limit_and_not_a_byte_before(taken_bytes: int, size: int, missing: int) -> None:
+@pytest.mark.parametrize(("taken_bytes", "size", "shortfall"), [(60, 40, 0), (60, 41, 1), (60, 42, 2), (100, 1, 1)])
+def test_a_pool_is_full_at_its_limit_and_not_a_byte_before(taken_bytes: int, size: int, shortfall: int) -> None:
     table = table_of(resident("a", holds={SYSTEM: taken_bytes}), limits=MemoryLimits(pools={SYSTEM: 100}))
-    assert table.shortfall_of({SYSTEM: size}) == ({SYSTEM: missing} if missing else {})
+    assert table.shortfall_of({SYSTEM: size}) == ({SYSTEM: shortfall} if shortfall else {})
     assert table.shortfall_of({SYSTEM: 0, "elsewhere": 10**9}) == {}
 
 
@@ -139,28 +139,28 @@ SIZES = st.integers(0, 4)
 IDLE = st.lists(st.tuples(SIZES, SIZES), max_size=5)
 
 
-@given(sizes=IDLE, missing=st.dictionaries(st.sampled_from([SYSTEM, GPU]), st.integers(-1, 8)))
-@example(sizes=[(1, 0), (1, 0)], missing={SYSTEM: 1})
-@example(sizes=[(1, 1), (0, 1)], missing={SYSTEM: 1, GPU: 2})
+@given(sizes=IDLE, shortfall=st.dictionaries(st.sampled_from([SYSTEM, GPU]), st.integers(-1, 8)))
+@example(sizes=[(1, 0), (1, 0)], shortfall={SYSTEM: 1})
+@example(sizes=[(1, 1), (0, 1)], shortfall={SYSTEM: 1, GPU: 2})
 def test_as_few_go_as_are_enough_and_all_that_hold_some_where_none_is(
-    sizes: list[tuple[int, int]], missing: dict[str, int]
+    sizes: list[tuple[int, int]], shortfall: dict[str, int]
 ) -> None:
     idle = [
         resident(f"m{at}", last_used=at, holds={SYSTEM: ram, GPU: vram} if at % 2 else {GPU: vram, SYSTEM: ram})
         for at, (ram, vram) in enumerate(sizes)
     ]
     held_bytes = {f"m{at}": {SYSTEM: ram, GPU: vram} for at, (ram, vram) in enumerate(sizes)}
-    chosen_models = engines_to_free(idle, missing, now=10.0)
+    chosen_models = engines_to_free(idle, shortfall, now=10.0)
 
     def is_enough(models: Sequence[str]) -> bool:
-        return all(sum(held_bytes[model][pool] for model in models) >= amount for pool, amount in missing.items())
+        return all(sum(held_bytes[model][pool] for model in models) >= amount for pool, amount in shortfall.items())
 
     assert is_enough(chosen_models) == is_enough(list(held_bytes))
     if is_enough(chosen_models):
         assert not any(is_enough([other for other in chosen_models if other != model]) for model in chosen_models)
     else:
         lacking_pools = [
-            pool for pool, amount in missing.items() if amount > sum(held_bytes[model][pool] for model in held_bytes)
+            pool for pool, amount in shortfall.items() if amount > sum(held_bytes[model][pool] for model in held_bytes)
         ]
         holders = {model for model in held_bytes if any(held_bytes[model][pool] for pool in lacking_pools)}
         assert holders <= set(chosen_models)
@@ -210,8 +210,8 @@ def test_what_was_freed_for_the_first_is_not_given_to_the_second() -> None:
     assert schedule_loads(small, residents, now=2.0, policy=policy, limits=limits) == [EvictEngine(model="a")]
 
 
-@pytest.mark.parametrize(("most", "evicted"), [(4, []), (3, ["a"]), (2, ["a", "b"]), (1, ["a", "b"])])
-def test_as_many_go_as_there_are_too_many_while_nobody_waits(most: int, evicted: list[str]) -> None:
+@pytest.mark.parametrize(("most", "evicted_models"), [(4, []), (3, ["a"]), (2, ["a", "b"]), (1, ["a", "b"])])
+def test_as_many_go_as_there_are_too_many_while_nobody_waits(most: int, evicted_models: list[str]) -> None:
     residents = [
         resident("a", last_used=1.0),
         resident("b", last_used=2.0),
@@ -219,11 +219,11 @@ def test_as_many_go_as_there_are_too_many_while_nobody_waits(most: int, evicted:
         resident("d", is_pinned=True),
     ]
     effects = schedule_loads([], residents, now=3.0, policy=SupervisorPolicy(max_loaded=most))
-    assert effects == [EvictEngine(model=model) for model in evicted]
+    assert effects == [EvictEngine(model=model) for model in evicted_models]
 
 
 @pytest.mark.parametrize(
-    ("needs", "pinned", "refusal"),
+    ("needs", "pinned_sizes", "refusal"),
     [
         ({SYSTEM: 101}, [], (SYSTEM, 101, 100)),
         ({SYSTEM: 100}, [], None),
@@ -236,9 +236,9 @@ def test_as_many_go_as_there_are_too_many_while_nobody_waits(most: int, evicted:
     ],
 )
 def test_a_load_is_refused_for_what_it_lacks_most_beside_what_is_pinned(
-    needs: dict[str, int] | None, pinned: list[int], refusal: tuple[str, int | None, int] | None
+    needs: dict[str, int] | None, pinned_sizes: list[int], refusal: tuple[str, int | None, int] | None
 ) -> None:
-    residents = [resident(f"p{size}", is_pinned=True, holds={SYSTEM: size}) for size in pinned]
+    residents = [resident(f"p{size}", is_pinned=True, holds={SYSTEM: size}) for size in pinned_sizes]
     residents += [resident("idle", holds={SYSTEM: 40, GPU: 60})]
     limits = MemoryLimits(pools={SYSTEM: 100, GPU: 60})
     effects = schedule_loads([load("w", needs)], residents, now=1.0, policy=SupervisorPolicy(), limits=limits)
@@ -248,7 +248,7 @@ def test_a_load_is_refused_for_what_it_lacks_most_beside_what_is_pinned(
         assert effects == [EvictEngine(model="idle")]
         return
     pool, needed_bytes, available = refusal
-    names = tuple(f"p{size}" for size in pinned if pool == SYSTEM)
+    names = tuple(f"p{size}" for size in pinned_sizes if pool == SYSTEM)
     assert refusals == [RefuseLoad(model="w", pool=pool, needed=needed_bytes, available=available, pinned=names)]
 
 
@@ -456,12 +456,14 @@ def test_a_restart_waits_twice_as_long_as_the_one_before_until_there_were_too_ma
 
 
 @pytest.mark.parametrize(
-    ("own", "general", "kept"),
+    ("own", "general", "expected_s"),
     [(None, 5.0, 5.0), (None, 0.0, math.inf), (7.0, 5.0, 7.0), (0.0, 5.0, math.inf)],
 )
-def test_an_engine_is_kept_as_its_model_says_else_as_all_are(own: float | None, general: float, kept: float) -> None:
+def test_an_engine_is_kept_as_its_model_says_else_as_all_are(
+    own: float | None, general: float, expected_s: float
+) -> None:
     policy = SupervisorPolicy(idle_s=general, models={"m": ModelPolicy(idle_s=own)})
-    assert policy.keeps_s("m") == kept
+    assert policy.keeps_s("m") == expected_s
     assert policy.keeps_s("else") == (general or math.inf)
     assert (policy.for_model("else").is_pinned, policy.for_model("else").idle_s) == (False, None)
 
@@ -481,12 +483,12 @@ def test_only_what_runs_here_takes_memory_and_what_differs_starts_something_else
 
 @given(
     gaps=st.lists(st.floats(0.01, 20), min_size=1, max_size=10),
-    waiting=st.integers(0, 50),
+    waiter_count=st.integers(0, 50),
     load_s=st.none() | st.floats(0, 100),
     loading_s=st.none() | st.floats(0, 200),
 )
 def test_when_to_come_back_is_a_weighted_mean_within_what_clients_heed(
-    gaps: list[float], waiting: int, load_s: float | None, loading_s: float | None
+    gaps: list[float], waiter_count: int, load_s: float | None, loading_s: float | None
 ) -> None:
     estimate = WaitEstimate()
     assert estimate.retry_s(99) == 5.0
@@ -497,8 +499,8 @@ def test_when_to_come_back_is_a_weighted_mean_within_what_clients_heed(
         mean = 0.3 * gap + 0.7 * mean
     estimate.load_s = load_s
     seconds_left = 0.0 if loading_s is None else max(0.0, (load_s or 5.0) - loading_s)
-    expected_s = min(60.0, max(1.0, seconds_left + mean * waiting))
-    assert estimate.retry_s(waiting, loading_s=loading_s) == pytest.approx(expected_s)
+    expected_s = min(60.0, max(1.0, seconds_left + mean * waiter_count))
+    assert estimate.retry_s(waiter_count, loading_s=loading_s) == pytest.approx(expected_s)
     assert (SHORTEST_S, LONGEST_S) == (1.0, 60.0)
 
 

@@ -274,21 +274,21 @@ def seats(draw: st.DrawFn) -> list[Resident]:
 
 @given(
     needs=st.lists(HOLDS, max_size=5),
-    running=seats(),
+    residents=seats(),
     pools=st.dictionaries(st.sampled_from([RAM, GPU]), st.integers(-10, 150)),
     most=st.integers(0, 5),
     now=st.floats(0, 100),
 )
 def test_whatever_is_asked_nobody_is_wronged(
-    needs: list[dict[str, int] | None], running: list[Resident], pools: dict[str, int], most: int, now: float
+    needs: list[dict[str, int] | None], residents: list[Resident], pools: dict[str, int], most: int, now: float
 ) -> None:
     waiting_loads = [PendingLoad(model=f"w{at}", since=0.0, needs=need) for at, need in enumerate(needs)]
     policy, limits = SupervisorPolicy(max_loaded=most), MemoryLimits(pools=pools, head_room=10)
-    effects = schedule_loads(waiting_loads, running, now=now, policy=policy, limits=limits)
+    effects = schedule_loads(waiting_loads, residents, now=now, policy=policy, limits=limits)
     named_models = [effect.model for effect in effects]
     assert len(named_models) == len(set(named_models)), "one word to each"
-    seat_of, load_of = {seat.model: seat for seat in running}, {load.model: load for load in waiting_loads}
-    book = ReservationTable(running, limits, policy)
+    seat_of, load_of = {seat.model: seat for seat in residents}, {load.model: load for load in waiting_loads}
+    book = ReservationTable(residents, limits, policy)
     for effect in effects:
         match effect:
             case GrantRoom(model=model):
@@ -299,7 +299,7 @@ def test_whatever_is_asked_nobody_is_wronged(
                 assert seat_of[model].is_busy if drains else seat_of[model].is_idle
             case RefuseLoad(model=model, pinned=pinned_models):
                 assert all(seat_of[name].is_pinned for name in pinned_models)
-                assert not any(seat.is_leaving for seat in running)
+                assert not any(seat.is_leaving for seat in residents)
 
 
 def test_a_load_that_fits_beside_everybody_is_always_let_in() -> None:

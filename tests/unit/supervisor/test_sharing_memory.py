@@ -25,7 +25,7 @@ class Memory:
     def __init__(self) -> None:
         self.free = 100 * GB
         self.keeps = ""
-        self.missed = 0
+        self.early_reads = 0
         """How often it was read while something had not come back."""
         self.supervisor: Supervisor | None = None
 
@@ -33,7 +33,7 @@ class Memory:
         statuses = self.supervisor.list_statuses() if self.supervisor else []
         up = [status for status in statuses if status.pid in pids and status.state in {S.READY, S.DRAINING, S.STOPPING}]
         held_models = {status.model for status in up} | ({self.keeps} if self.keeps else set())
-        self.missed += len(held_models) > len(up)
+        self.early_reads += len(held_models) > len(up)
         return MemoryReading(free={"gpu": self.free - sum(SIZES[model] for model in held_models)})
 
 
@@ -120,7 +120,7 @@ async def test_memory_that_comes_back_late_is_waited_for(
     waiter = asyncio.create_task(supervisor.ensure_ready(need("c")))
     await recorder.until_state(S.STOPPED, "a")
     async with asyncio.timeout(WAIT_S):
-        while memory.missed < 3:  # noqa: ASYNC110 -- it looks again and again, and tells nobody
+        while memory.early_reads < 3:  # noqa: ASYNC110 -- it looks again and again, and tells nobody
             await asyncio.sleep(0.01)
     assert loaded(supervisor) == ["b"], "nobody else had to go for it"
     assert not waiter.done()

@@ -90,7 +90,7 @@ GENERATES = Readiness(when=ReadyWhen.COMPLETION, path="/v1/completions")
 
 
 @pytest.mark.parametrize(
-    ("raw", "readiness", "expected"),
+    ("raw", "readiness", "is_ready"),
     [
         (OK + b"\r\n", HEALTH, True),
         (OK + b"Content-Length: 2\r\n\r\nok and more", HEALTH, True),
@@ -106,8 +106,8 @@ GENERATES = Readiness(when=ReadyWhen.COMPLETION, path="/v1/completions")
         (b'HTTP/1.1 500 No\r\n\r\n{"choices": [{}]}', GENERATES, False),
     ],
 )
-async def test_only_a_sensible_answer_means_ready(raw: bytes, readiness: Readiness, expected: bool) -> None:  # noqa: FBT001 -- a table
-    assert await answer_with(raw, readiness) is expected
+async def test_only_a_sensible_answer_means_ready(raw: bytes, readiness: Readiness, is_ready: bool) -> None:  # noqa: FBT001 -- a table
+    assert await answer_with(raw, readiness) is is_ready
 
 
 @pytest.mark.parametrize(

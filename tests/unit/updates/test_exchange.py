@@ -82,9 +82,9 @@ def test_linux_exchanges_in_one_step(place: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_without_a_version_before_there_is_no_way_back(place: Path) -> None:
-    with pytest.raises(Conflict) as refused:
+    with pytest.raises(Conflict) as error:
         go_back(place)
-    assert refused.value.code == "no_previous"
+    assert error.value.code == "no_previous"
 
 
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="who is root may write anywhere")
@@ -92,16 +92,16 @@ def test_what_may_not_be_written_is_said_before_anything_is_fetched(place: Path)
     check_replaceable(place)
     place.parent.chmod(0o555)
     try:
-        with pytest.raises(StorageFault) as refused:
+        with pytest.raises(StorageFault) as error:
             check_replaceable(place)
     finally:
         place.parent.chmod(0o755)
-    assert refused.value.code == "update_not_allowed"
+    assert error.value.code == "update_not_allowed"
 
 
 def test_a_place_that_is_not_ours_is_told_from_one_that_is(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_replaceable(place)
     monkeypatch.setattr(os, "access", lambda *_args: False)
-    with pytest.raises(StorageFault, match="you may not write") as refused:
+    with pytest.raises(StorageFault, match="you may not write") as error:
         check_replaceable(place)
-    assert refused.value.code == "update_not_allowed"
+    assert error.value.code == "update_not_allowed"

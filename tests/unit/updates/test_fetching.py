@@ -24,8 +24,8 @@ PATH = "/updates/roundhouse_0.2.0_amd64.deb"
 
 @pytest.fixture
 def hub() -> Iterator[Hub]:
-    with serving(Hub(files={PATH: CONTENT})) as served:
-        yield served
+    with serving(Hub(files={PATH: CONTENT})) as hub:
+        yield hub
 
 
 @pytest.fixture
@@ -46,9 +46,9 @@ def file(content: bytes = CONTENT, **changes: object) -> ReleaseFile:
     return ReleaseFile(**fields)  # type: ignore[arg-type]  # a table of test data
 
 
-def means(arrived: list[int] | None = None, stop: threading.Event | None = None) -> TransferDeps:
+def means(amounts: list[int] | None = None, stop: threading.Event | None = None) -> TransferDeps:
     return TransferDeps(
-        progress=(arrived if arrived is not None else []).append,
+        progress=(amounts if amounts is not None else []).append,
         stop=stop or threading.Event(),
         chunk_bytes=1 << 14,
         first_pause_s=0.01,
@@ -60,9 +60,9 @@ def manifest_url(hub: Hub) -> str:
 
 
 def test_a_file_comes_whole_into_a_folder_of_the_person_s_own(hub: Hub, folder: Path) -> None:
-    arrived: list[int] = []
-    path = fetch_file(manifest_url(hub), file(), folder, means(arrived))
-    assert (path.name, path.read_bytes(), sum(arrived)) == ("roundhouse_0.2.0_amd64.deb", CONTENT, len(CONTENT))
+    amounts: list[int] = []
+    path = fetch_file(manifest_url(hub), file(), folder, means(amounts))
+    assert (path.name, path.read_bytes(), sum(amounts)) == ("roundhouse_0.2.0_amd64.deb", CONTENT, len(CONTENT))
     assert [path_left.name for path_left in folder.iterdir()] == [path.name]
     assert folder.stat().st_mode & 0o077 == 0 or folder.drive
 
@@ -78,11 +78,11 @@ def test_what_is_here_and_right_is_not_fetched_again(hub: Hub, folder: Path) -> 
 
 
 def test_what_was_called_off_goes_on_where_it_was(hub: Hub, folder: Path) -> None:
-    stop, arrived = threading.Event(), list[int]()
+    stop, amounts = threading.Event(), list[int]()
 
     def count(more: int) -> None:
-        arrived.append(more)
-        if sum(arrived) > len(CONTENT) // 2:
+        amounts.append(more)
+        if sum(amounts) > len(CONTENT) // 2:
             stop.set()
 
     with pytest.raises(DownloadStopped):
@@ -103,9 +103,9 @@ def test_a_truncated_file_is_refused(hub: Hub, folder: Path) -> None:
 
 def test_another_content_of_the_same_length_is_refused(hub: Hub, folder: Path) -> None:
     hub.files[PATH] = CONTENT[:-1] + b"!"
-    with pytest.raises(EnvironmentFault) as refused:
+    with pytest.raises(EnvironmentFault) as error:
         fetch_file(manifest_url(hub), file(), folder, means())
-    assert refused.value.code == "checksum_mismatch"
+    assert error.value.code == "checksum_mismatch"
     assert list(folder.iterdir()) == []
 
 
@@ -117,9 +117,9 @@ def test_a_file_that_is_not_there_is_said(hub: Hub, folder: Path) -> None:
 
 def test_a_server_that_wants_an_account_is_not_asked_for_a_model_s_terms(hub: Hub, folder: Path) -> None:
     hub.statuses[PATH] = 403
-    with pytest.raises(Unavailable) as refused:
+    with pytest.raises(Unavailable) as error:
         fetch_file(manifest_url(hub), file(), folder, means())
-    assert "licence" not in refused.value.hint
+    assert "licence" not in error.value.hint
 
 
 def test_only_https_leads_away_from_the_server_of_the_description(hub: Hub, folder: Path) -> None:
@@ -132,9 +132,9 @@ def test_a_full_disk_is_said_before_anything_is_fetched(
     hub: Hub, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _folder: SimpleNamespace(free=fetching.HEAD_ROOM_BYTES))
-    with pytest.raises(StorageFault, match="are free there") as refused:
+    with pytest.raises(StorageFault, match="are free there") as error:
         fetch_file(manifest_url(hub), file(), folder, means())
-    assert (refused.value.code, hub.requests) == ("disk_full", [])
+    assert (error.value.code, hub.requests) == ("disk_full", [])
 
 
 def test_a_folder_that_cannot_be_made_is_said(hub: Hub, tmp_path: Path) -> None:
@@ -148,9 +148,9 @@ def test_what_was_changed_on_the_disk_is_thrown_away(tmp_path: Path) -> None:
     path.write_bytes(CONTENT)
     assert verify_file(path, file()) == path
     path.write_bytes(CONTENT + b"and more")
-    with pytest.raises(UpdateRefused) as refused:
+    with pytest.raises(UpdateRefused) as error:
         verify_file(path, file())
-    assert refused.value.code == "update_damaged"
+    assert error.value.code == "update_damaged"
     assert not path.exists()
 
 

@@ -47,9 +47,9 @@ def read(publisher: Publisher, **changes: object) -> UpdateManifest:
 
 
 def refusal(publisher: Publisher, **changes: object) -> str:
-    with pytest.raises(UpdateRefused) as refused:
+    with pytest.raises(UpdateRefused) as error:
         read(publisher, **changes)
-    return refused.value.code
+    return error.value.code
 
 
 def test_what_a_trusted_key_signed_is_read(publisher: Publisher) -> None:
@@ -64,14 +64,14 @@ def test_what_a_trusted_key_signed_is_read(publisher: Publisher) -> None:
 
 def test_a_changed_byte_and_a_stranger_s_key_are_refused(publisher: Publisher) -> None:
     good = signed(publisher, publisher.document("0.2.0"))
-    tampered = SignedManifest(content=good.content.replace(b"better", b"worse!"), signatures=good.signatures)
+    tampered_manifest = SignedManifest(content=good.content.replace(b"better", b"worse!"), signatures=good.signatures)
     stranger = signed(publisher, publisher.document("0.2.0"), Ed25519PrivateKey.generate())
-    unsigned = SignedManifest(content=good.content, signatures="no signature at all\n\n")
-    for wrong in (tampered, stranger, unsigned):
-        with pytest.raises(UpdateRefused) as refused:
+    unsigned_manifest = SignedManifest(content=good.content, signatures="no signature at all\n\n")
+    for wrong in (tampered_manifest, stranger, unsigned_manifest):
+        with pytest.raises(UpdateRefused) as error:
             verify_manifest(wrong, read_trusted_keys(publisher.keys_file))
-        assert refused.value.code == "update_signature"
-        assert refused.value.status == 409
+        assert error.value.code == "update_signature"
+        assert error.value.status == 409
 
 
 def test_keys_are_changed_by_signing_with_both(publisher: Publisher) -> None:
@@ -114,9 +114,9 @@ def test_what_is_signed_and_makes_no_sense_is_refused(publisher: Publisher, chan
 
 
 def test_a_newer_form_is_refused_with_what_to_do(publisher: Publisher) -> None:
-    with pytest.raises(UpdateRefused, match="does not know") as refused:
+    with pytest.raises(UpdateRefused, match="does not know") as error:
         read(publisher, format=2)
-    assert "by hand" in refused.value.hint
+    assert "by hand" in error.value.hint
 
 
 @pytest.mark.parametrize(
@@ -141,24 +141,24 @@ def test_a_description_counts_for_its_channel_and_its_time(publisher: Publisher)
     check_current(data, "stable", NOW)
     with pytest.raises(UpdateRefused, match="for the channel beta"):
         check_current(data, "beta", NOW)
-    with pytest.raises(UpdateRefused, match="counted until") as refused:
+    with pytest.raises(UpdateRefused, match="counted until") as error:
         check_current(data, "stable", NOW + 31 * DAY)
-    assert refused.value.code == "update_expired"
-    assert "clock" in refused.value.hint
+    assert error.value.code == "update_expired"
+    assert "clock" in error.value.hint
 
 
 def test_a_step_back_is_refused(publisher: Publisher) -> None:
     data = read(publisher)
-    for known in ("0.1.9", "0.2.0rc1", "0.2", "0.2.0"):
-        check_no_downgrade(data, known)
-    for known, issued in (("0.2.1", NOW), ("0.10.0", NOW), ("0.2.0", NOW + dt.timedelta(seconds=1))):
-        with pytest.raises(UpdateRefused) as refused:
-            check_no_downgrade(data, known, issued)
-        assert refused.value.code == "update_downgrade"
+    for known_version in ("0.1.9", "0.2.0rc1", "0.2", "0.2.0"):
+        check_no_downgrade(data, known_version)
+    for known_version, issue_time in (("0.2.1", NOW), ("0.10.0", NOW), ("0.2.0", NOW + dt.timedelta(seconds=1))):
+        with pytest.raises(UpdateRefused) as error:
+            check_no_downgrade(data, known_version, issue_time)
+        assert error.value.code == "update_downgrade"
 
 
 def test_versions_are_in_order() -> None:
-    rising = [
+    versions = [
         "0.1",
         "0.2.0a1",
         "0.2.0b1",
@@ -171,6 +171,6 @@ def test_versions_are_in_order() -> None:
         "0.10.0",
         "1.0",
     ]
-    assert sorted(rising, key=version_order) == rising
+    assert sorted(versions, key=version_order) == versions
     assert version_order("1.0.0") == version_order("1.0")
     assert [is_final(version) for version in ("0.2.0", "0.2.0rc1")] == [True, False]

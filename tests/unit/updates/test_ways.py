@@ -75,11 +75,11 @@ def test_a_folder_is_unpacked_tried_and_exchanged_by_the_last_deed(work: Made, p
     way.check_place(place, 1000)
     way.prepare_update(update)
     assert stages == ["Unpacking", "Testing it"]
-    ending = way.finish_update(update)
+    result = way.finish_update(update)
     assert (place / "roundhouse").read_text() == "old", "nothing is replaced while the service runs"
-    assert ending.final_action is not None
-    assert ending.goes_on
-    ending.final_action()
+    assert result.final_action is not None
+    assert result.goes_on
+    result.final_action()
     assert "signal" in (place / "roundhouse").read_text()
     assert previous_version(update.installation) == "0.1.0"
     back = roll_back(update.installation)
@@ -98,19 +98,19 @@ def test_a_folder_is_unpacked_tried_and_exchanged_by_the_last_deed(work: Made, p
     ],
 )
 def test_what_does_not_run_here_is_not_installed(work: Made, place: Path, body: str, why: str) -> None:
-    with pytest.raises(EnvironmentFault) as refused:
+    with pytest.raises(EnvironmentFault) as error:
         UPDATE_METHODS[InstallationKind.ARCHIVE].prepare_update(work(archive("0.2.0", program(body))))
-    assert refused.value.code == "update_does_not_run"
-    assert why in refused.value.body.detail
+    assert error.value.code == "update_does_not_run"
+    assert why in error.value.body.detail
     assert not next_of(place).exists()
     assert (place / "roundhouse").read_text() == "old"
 
 
 @ON_LINUX
 def test_a_program_that_is_none_is_said(work: Made, place: Path) -> None:
-    with pytest.raises(EnvironmentFault) as refused:
+    with pytest.raises(EnvironmentFault) as error:
         UPDATE_METHODS[InstallationKind.ARCHIVE].prepare_update(work(archive("0.2.0", "\0 no program")))
-    assert refused.value.code == "update_does_not_run"
+    assert error.value.code == "update_does_not_run"
 
 
 @ON_LINUX
@@ -123,16 +123,16 @@ def test_trying_it_out_can_be_called_off(work: Made, place: Path) -> None:
 
 
 def test_an_archive_of_another_version_is_refused(work: Made, place: Path) -> None:
-    with pytest.raises(UpdateRefused, match=r"version 0\.1\.5") as refused:
+    with pytest.raises(UpdateRefused, match=r"version 0\.1\.5") as error:
         UPDATE_METHODS[InstallationKind.ARCHIVE].prepare_update(work(archive("0.2.0", "", noted_version="0.1.5")))
-    assert refused.value.code == "update_damaged"
+    assert error.value.code == "update_damaged"
     assert not next_of(place).exists()
 
 
 def test_what_is_no_archive_is_refused(work: Made, place: Path) -> None:
-    with pytest.raises(EnvironmentFault) as refused:
+    with pytest.raises(EnvironmentFault) as error:
         UPDATE_METHODS[InstallationKind.ARCHIVE].prepare_update(work(b"no archive"))
-    assert refused.value.code == "bad_archive"
+    assert error.value.code == "bad_archive"
     assert not next_of(place).exists()
 
 
@@ -147,9 +147,9 @@ def test_a_disk_that_fills_while_unpacking_is_said(work: Made, place: Path, monk
 
 
 def test_room_for_the_unpacked_folder_is_asked_for_first(place: Path) -> None:
-    with pytest.raises(StorageFault) as refused:
+    with pytest.raises(StorageFault) as error:
         UPDATE_METHODS[InstallationKind.ARCHIVE].check_place(place, 1 << 60)
-    assert refused.value.code == "disk_full"
+    assert error.value.code == "disk_full"
 
 
 def test_an_image_is_replaced_beside_the_one_that_runs(work: Made, tmp_path: Path) -> None:
@@ -162,11 +162,11 @@ def test_an_image_is_replaced_beside_the_one_that_runs(work: Made, tmp_path: Pat
     UPDATE_METHODS[kind].check_place(image, 3)
     UPDATE_METHODS[kind].prepare_update(task)
     assert image.read_bytes() == b"old"
-    ending = UPDATE_METHODS[kind].finish_update(task)
+    result = UPDATE_METHODS[kind].finish_update(task)
     assert (image.read_bytes(), previous_path(image).read_bytes()) == (b"new", b"old")
     assert image.stat().st_mode & 0o111 or sys.platform == "win32"
-    assert "open it again" in ending.instruction
-    assert not ending.goes_on
+    assert "open it again" in result.instruction
+    assert not result.goes_on
     assert previous_version(task.installation) == "before"
     assert "open it again" in roll_back(task.installation).instruction
     assert image.read_bytes() == b"old"
@@ -174,9 +174,9 @@ def test_an_image_is_replaced_beside_the_one_that_runs(work: Made, tmp_path: Pat
 
 def test_without_a_version_before_there_is_no_way_back(place: Path) -> None:
     for kind in (InstallationKind.ARCHIVE, InstallationKind.DEB):
-        with pytest.raises(Conflict) as refused:
+        with pytest.raises(Conflict) as error:
             roll_back(AppInstallation(kind=kind, place=place))
-        assert refused.value.code == "no_previous"
+        assert error.value.code == "no_previous"
 
 
 @pytest.fixture
@@ -207,8 +207,8 @@ class TestPackage:
         calls_file = system("pkexec", "")
         system("apt-get", "")
         update = work(b"deb", kind=InstallationKind.DEB)
-        ending = UPDATE_METHODS[InstallationKind.DEB].finish_update(update)
-        assert ending.goes_on
+        result = UPDATE_METHODS[InstallationKind.DEB].finish_update(update)
+        assert result.goes_on
         assert calls_file.read_text().split()[1:] == ["install", "--yes", "--", str(update.file)]
 
     @pytest.mark.parametrize(("status", "why"), [(126, "not allowed"), (100, "could not be installed")])
@@ -218,11 +218,11 @@ class TestPackage:
         system("pkexec", f"echo E: broken packages; exit {status}")
         system("apt-get", "")
         update = work(b"deb", kind=InstallationKind.DEB)
-        with pytest.raises(EnvironmentFault, match=why) as refused:
+        with pytest.raises(EnvironmentFault, match=why) as error:
             UPDATE_METHODS[InstallationKind.DEB].finish_update(update)
-        assert refused.value.code == "update_by_hand"
-        assert f"sudo apt install {update.file}" in refused.value.hint
-        assert "broken packages" in refused.value.body.detail
+        assert error.value.code == "update_by_hand"
+        assert f"sudo apt install {update.file}" in error.value.hint
+        assert "broken packages" in error.value.body.detail
 
     def test_without_polkit_it_is_opened_as_a_double_click_would(
         self, work: Made, system: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
@@ -231,10 +231,10 @@ class TestPackage:
         commands: list[list[str]] = []
         monkeypatch.setattr(subprocess, "Popen", lambda argv, **_how: commands.append(argv))
         update = work(b"deb", kind=InstallationKind.DEB)
-        ending = UPDATE_METHODS[InstallationKind.DEB].finish_update(update)
+        result = UPDATE_METHODS[InstallationKind.DEB].finish_update(update)
         assert [argv[1:] for argv in commands] == [[str(update.file)]]
-        assert (ending.goes_on, ending.final_action) == (False, None)
-        assert "install it there" in ending.instruction
+        assert (result.goes_on, result.final_action) == (False, None)
+        assert "install it there" in result.instruction
 
     def test_without_a_display_the_command_is_said(
         self, work: Made, system: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
@@ -242,9 +242,9 @@ class TestPackage:
         system("xdg-open", "")
         monkeypatch.delenv("DISPLAY")
         monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-        with pytest.raises(EnvironmentFault, match="There is no way to ask") as refused:
+        with pytest.raises(EnvironmentFault, match="There is no way to ask") as error:
             UPDATE_METHODS[InstallationKind.DEB].finish_update(work(b"deb", kind=InstallationKind.DEB))
-        assert refused.value.code == "update_by_hand"
+        assert error.value.code == "update_by_hand"
 
     def test_waiting_for_a_password_can_be_called_off(self, work: Made, system: Callable[[str, str], Path]) -> None:
         system("pkexec", "while :; do read -r nothing < /dev/zero; done")
@@ -263,15 +263,15 @@ def test_an_administrator_s_program_that_cannot_be_ended_is_waited_for() -> None
 
 
 def test_windows_installer_starts_when_the_service_has_ended(work: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun: list[list[str]] = []
-    monkeypatch.setattr(subprocess, "Popen", lambda argv, **_how: begun.append(argv))
+    commands: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda argv, **_how: commands.append(argv))
     update = work(b"setup", kind=InstallationKind.EXE)
-    ending = UPDATE_METHODS[InstallationKind.EXE].finish_update(update)
-    assert begun == []
-    assert ending.final_action is not None
-    assert not ending.goes_on
-    ending.final_action()
-    assert begun == [[str(update.file)]]
+    result = UPDATE_METHODS[InstallationKind.EXE].finish_update(update)
+    assert commands == []
+    assert result.final_action is not None
+    assert not result.goes_on
+    result.final_action()
+    assert commands == [[str(update.file)]]
 
 
 @pytest.mark.parametrize("status", [0, 1])

@@ -33,7 +33,7 @@ class Arena:
     hub: FakeHub
     cache: RepositoryCache
     content: bytes
-    moved: list[int] = field(default_factory=list)
+    progress_bytes: list[int] = field(default_factory=list)
 
     @property
     def file(self) -> RepoFile:
@@ -48,7 +48,7 @@ class Arena:
     def means(self, **more: Any) -> TransferDeps:  # noqa: ANN401 -- fields
         return TransferDeps(
             **{
-                "progress": self.moved.append,
+                "progress": self.progress_bytes.append,
                 "chunk_bytes": CHUNK,
                 "first_pause_s": 0.01,
                 "widen_after_s": 0.001,

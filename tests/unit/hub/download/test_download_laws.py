@@ -232,7 +232,7 @@ def test_what_was_written_is_put_on_the_disk_every_five_seconds(
 
 
 @pytest.mark.parametrize(
-    ("free", "missing", "reserved", "fits"),
+    ("free", "missing_bytes", "reserved_bytes", "fits"),
     [
         (3 * GIB, 2 * GIB, 0, True),
         (3 * GIB - 1, 2 * GIB, 0, False),
@@ -243,18 +243,18 @@ def test_what_was_written_is_put_on_the_disk_every_five_seconds(
     ],
 )
 def test_a_download_leaves_a_gibibyte_free_beside_what_others_still_take(  # noqa: PLR0913 -- a table and two fixtures
-    free: int, missing: int, reserved: int, *, fits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    free: int, missing_bytes: int, reserved_bytes: int, *, fits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert HEAD_ROOM_BYTES == GIB
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Disk(0, 0, free))
     cache = RepositoryCache(tmp_path / "new" / "hub", "o/n")
     if fits:
-        cache.check_room(missing, reserved)
+        cache.check_room(missing_bytes, reserved_bytes)
         return
     with pytest.raises(StorageFault) as fault:
-        cache.check_room(missing, reserved)
+        cache.check_room(missing_bytes, reserved_bytes)
     assert fault.value.code == "disk_full"
-    assert ("beside the" in str(fault.value)) == bool(reserved)
+    assert ("beside the" in str(fault.value)) == bool(reserved_bytes)
     assert "-" not in str(fault.value)
 
 

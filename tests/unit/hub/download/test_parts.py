@@ -32,11 +32,11 @@ def test_a_file_is_there_once_all_of_it_is(tmp_path: Path) -> None:
         assert cache.has_file("c", file) is is_whole
 
 
-@given(missing=st.sets(st.integers(0, 60)), streams=st.integers(1, 6), data=st.data())
+@given(missing_chunks=st.sets(st.integers(0, 60)), streams=st.integers(1, 6), data=st.data())
 def test_every_chunk_is_given_out_once_and_breaks_lose_none(
-    missing: set[int], streams: int, data: st.DataObject
+    missing_chunks: set[int], streams: int, data: st.DataObject
 ) -> None:
-    regions, at, done_chunks = Regions(missing), dict[int, int](), list[int]()
+    regions, at, done_chunks = Regions(missing_chunks), dict[int, int](), list[int]()
     for _step in range(2000):
         stream = data.draw(st.integers(0, streams - 1)) if len(done_chunks) < 30 else _step % streams
         if stream not in at:
@@ -54,7 +54,7 @@ def test_every_chunk_is_given_out_once_and_breaks_lose_none(
             done_chunks.append(index)
             if regions.go_on(index):
                 at[stream] = index + 1
-    assert sorted(done_chunks) == sorted(missing)
+    assert sorted(done_chunks) == sorted(missing_chunks)
 
 
 def test_a_late_stream_takes_the_second_half_of_what_another_reads() -> None:

@@ -24,7 +24,7 @@ Make = Callable[..., Arena]
 def test_a_file_arrives_as_it_is(arena: Make, size: int) -> None:
     there = arena(size)
     assert there.fetch() == there.content
-    assert sum(there.moved) == size
+    assert sum(there.progress_bytes) == size
     assert not list(there.part.parent.glob("*.part"))
     assert not list(there.part.parent.glob("*.map"))
 
@@ -47,7 +47,7 @@ def test_several_streams_read_long_runs_and_nothing_twice(arena: Make) -> None:
     there = arena(64 * CHUNK)
     there.fetch(streams=4)
     assert 2 <= len(there.hub.ranges_of(FILE)) < 2 * 64  # each is asked of the hub, and of where it redirects to
-    assert sum(there.moved) == len(there.content)
+    assert sum(there.progress_bytes) == len(there.content)
 
 
 def test_the_token_goes_to_the_hub_and_not_to_its_storage(arena: Make) -> None:
@@ -77,7 +77,7 @@ def test_what_another_try_mends_is_mended(arena: Make, fault: Fault) -> None:
     there = arena()
     there.go_wrong(fault)
     assert there.fetch() == there.content
-    assert sum(there.moved) == len(there.content)
+    assert sum(there.progress_bytes) == len(there.content)
 
 
 FATAL: dict[str, tuple[Fault, type[RoundhouseError], str]] = {
@@ -172,8 +172,8 @@ def test_stopping_keeps_what_is_there_and_going_on_fetches_the_rest(arena: Make)
     there, stop = arena(), threading.Event()
 
     def moved(count: int) -> None:
-        there.moved.append(count)
-        if sum(there.moved) > 6 * CHUNK:
+        there.progress_bytes.append(count)
+        if sum(there.progress_bytes) > 6 * CHUNK:
             stop.set()
 
     with pytest.raises(DownloadStopped):
@@ -181,9 +181,9 @@ def test_stopping_keeps_what_is_there_and_going_on_fetches_the_rest(arena: Make)
     kept_bytes = bytes_written(there.part)
     assert 0 < kept_bytes < len(there.content)
     assert not there.cache.blob_path(there.file).exists()
-    there.moved.clear()
+    there.progress_bytes.clear()
     assert there.fetch() == there.content
-    assert sum(there.moved) == len(there.content) - kept_bytes
+    assert sum(there.progress_bytes) == len(there.content) - kept_bytes
 
 
 def test_a_stalled_server_can_be_left(arena: Make) -> None:

@@ -92,7 +92,7 @@ class Brought:
     @property
     def is_right(self) -> bool:
         return self.there.cache.blob_path(self.there.file).read_bytes() == self.there.content and sum(
-            self.there.moved
+            self.there.progress_bytes
         ) == len(self.there.content)
 
     @property
@@ -288,7 +288,7 @@ def test_a_limit_that_is_set_on_the_way_is_kept_over_plain_http(arena: Make) -> 
     means = there.means()
 
     def moved(count: int) -> None:
-        there.moved.append(count)
+        there.progress_bytes.append(count)
         means.throttle.bytes_per_s = 1e12
 
     came = Brought(there, progress=moved, throttle=means.throttle)

@@ -224,14 +224,16 @@ def in_awq(tensors: Tensors) -> Tensors:
 
 
 @pytest.mark.parametrize(
-    ("form", "stated"),
+    ("form", "quantization"),
     [
         ("mlx", {"quantization": {"bits": 4, "group_size": 32}}),
         ("awq", {"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 32}}),
     ],
 )
-def test_packed_weights_weigh_what_their_format_says(tmp_path: Path, form: str, stated: dict[str, object]) -> None:
-    config = {**LLAMA, **stated}
+def test_packed_weights_weigh_what_their_format_says(
+    tmp_path: Path, form: str, quantization: dict[str, object]
+) -> None:
+    config = {**LLAMA, **quantization}
     packed_tensors = {"mlx": in_mlx, "awq": in_awq}[form](PLAIN)
     whole = read_facts(write_model(tmp_path / "whole", config, packed_tensors, format="mlx" if form == "mlx" else "pt"))
     alone = read_facts(write_model(tmp_path / "alone", config, {}))
