@@ -19,7 +19,7 @@ CEILINGS = {
     "functions_of_one_word_percent": 17,
     "class_names_in_three_modules": 0,
     "variables_named_by_participle_alone": 460,
-    "test_variables_named_by_participle_alone": 248,
+    "test_variables_named_by_participle_alone": 11,
 }
 VARIABLE_FIGURES = ("variables_named_by_participle_alone", "test_variables_named_by_participle_alone")
 """Among them are fields of JSON and of settings files, whose names programs and people know."""
