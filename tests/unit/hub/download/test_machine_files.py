@@ -54,7 +54,6 @@ class Peer:
     files: dict[str, bytes]
     answer: Callable[[BaseHTTPRequestHandler, bytes, range], None] | None = None
     requests: list[str] = field(default_factory=list)
-    sent_bytes: int = 0
     port: int = 0
     identity: TlsIdentity | None = None
 
