@@ -4,6 +4,7 @@ One list for each process, as it has one network. Removing a machine ends its co
 """
 
 import asyncio
+from urllib.parse import urlsplit
 
 from app.network.pinned_tls import MachineAddress
 
@@ -41,6 +42,10 @@ class MachineAddresses:
     def find_host(self, name: str) -> MachineAddress | None:
         """Return where a name leads; None if to no machine that is paired."""
         return self._hosts.get(name)
+
+    def find_machine(self, url: str) -> MachineAddress | None:
+        """Return the machine that an address of ours leads to; None for an address anywhere else."""
+        return self._hosts.get(urlsplit(url).hostname or "")
 
     def remove_host(self, name: str) -> None:
         """Have a name lead nowhere, and break off every connection there."""

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from app.core.errors import Offline
+from app.network.machine_addresses import machine_addresses
 from app.supervisor.dialing import ForbiddenAddress
 from app.supervisor.faults import StartFailed
 from app.supervisor.readiness import EngineEndpoint
@@ -81,13 +82,13 @@ class _RemoteModelList(msgspec.Struct, frozen=True):
 
 async def list_remote_models(endpoint: EngineEndpoint, path: str) -> list[RemoteModel]:
     """Return the models an endpoint lists. Raises StartFailed with what to say if it does not, or Offline."""
-    where = urlsplit(endpoint.base_url).netloc
+    where = _place_of(endpoint.base_url)
     try:
         reply = await endpoint.send_request("GET", path, timeout_s=LOOK_S)
     except (OSError, ValueError) as error:  # TimeoutError and ssl.SSLError are OSErrors
         raise StartFailed(_unreachable_failure(where, error)) from error
     if reply.status in _REFUSED:
-        raise StartFailed(_key_failure(where))
+        raise StartFailed(distrust_failure(endpoint.base_url) or _key_failure(where))
     if reply.status != HTTPStatus.OK:
         raise StartFailed(_answer_failure(where, reply.status))
     try:
@@ -108,7 +109,7 @@ async def check_endpoint(endpoint: EngineEndpoint, path: str) -> Failure | None:
         return _endpoint_failure(str(error), hint=error.hint)
     if any(model.id == endpoint.served_name for model in models):
         return None
-    where = urlsplit(endpoint.base_url).netloc
+    where = _place_of(endpoint.base_url)
     return _endpoint_failure(
         f"The endpoint at {where} has no model called {endpoint.served_name!r} now.",
         hint="Load it there, or attach the endpoint again.",
@@ -144,6 +145,24 @@ def _unreachable_failure(where: str, error: Exception) -> Failure:
         case _:
             reason = getattr(error, "strerror", None) or error  # an OSError's text begins with its number
             return _endpoint_failure(f"The endpoint at {where} does not answer: {reason}.")
+
+
+def distrust_failure(url: str) -> Failure | None:
+    """Return why a paired machine lets nobody in at an address of ours; None where that leads to no machine."""
+    machine = machine_addresses.find_machine(url)
+    if machine is None:
+        return None
+    return Failure(
+        kind=FailureKind.AUTH,
+        sentence=f"{machine.name} does not trust this computer, or not any more.",
+        hint="Pair the two again.",
+    )
+
+
+def _place_of(url: str) -> str:
+    """Return what an endpoint's place is called: a paired machine's name, or host and port."""
+    machine = machine_addresses.find_machine(url)
+    return urlsplit(url).netloc if machine is None else machine.name
 
 
 def _key_failure(where: str) -> Failure:

@@ -42,6 +42,8 @@ class Far:
         self.disconnect, self.may_die = asyncio.Event(), asyncio.Event()
         self.looks = 0
         self.is_up = True
+        self.trusts = True
+        """Whether it lets anybody in."""
         self.listing: dict[str, Any] = {"data": [{"id": "big", "max_model_len": 4096}]}
         self.pages: dict[str, Any] = {}
         """What it answers to GET beside its list, by path; a list of models everywhere else."""
@@ -50,6 +52,8 @@ class Far:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.keys.append(request.headers.get("Authorization"))
+        if not self.trusts:
+            return web.json_response({"error": {"message": "Not you.", "code": "machine_not_paired"}}, status=401)
         if request.method == "GET":
             self.looks += 1
             return web.json_response(self.pages.get(request.path, self.listing), status=200 if self.is_up else 500)

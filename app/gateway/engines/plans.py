@@ -27,8 +27,11 @@ from engines.api import (
 from engines.teams import Team, team_plan
 
 HERE = "this computer"
-PORT = 50_000
-"""Stands for the free port that a start would pick."""
+PORT = 28_000
+"""Stands for the free port that a start would pick; commands over several computers are run with it as it is.
+
+It is below those that systems give to connections by themselves: one that had it kept vLLM from listening there.
+"""
 _KEY = "<key>"
 _NO_ADDRESS = "The names of computers are host names or addresses."
 

@@ -151,6 +151,8 @@ def find_fallback(
 
 
 _LOST = frozenset({FailureKind.UNREACHABLE, "engine_broke_off"})
+_LOST_OR_CLOSED = _LOST | {FailureKind.AUTH}
+"""A paired machine that trusts this one no longer answers nothing either."""
 
 
 class Fallback:
@@ -216,9 +218,10 @@ class Fallback:
         return self._other
 
     async def _find_now(self, failed_request: UpstreamRequest, error: EngineFailed) -> RequestJob | None:
-        if error.code not in _LOST:
+        is_fleet = _is_fleet(failed_request)
+        if error.code not in (_LOST if is_fleet else _LOST_OR_CLOSED):
             return None
-        if _is_fleet(failed_request):
+        if is_fleet:
             number = self._job.find_number(failed_request)
             may_repeat = number not in self._repeated_jobs
             self._repeated_jobs.add(number)

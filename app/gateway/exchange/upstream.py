@@ -18,6 +18,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol, Self
 from urllib.parse import urlsplit
 
@@ -52,7 +53,8 @@ from app.supervisor.lease import Lease, ReadyEndpoint
 from app.supervisor.policy import LeaseOptions, LoadRequest
 from app.supervisor.pool import Supervisor
 from app.supervisor.readiness import JSON
-from engines.api import EngineAdapter, FailureKind
+from app.supervisor.remote import distrust_failure
+from engines.api import EngineAdapter, FailureKind, RemoteEndpoint
 
 if TYPE_CHECKING:
     from app.gateway.exchange.framing import AnswerHead
@@ -418,6 +420,7 @@ class EngineAnswer:
     async def _open_connection(self) -> None:
         engines = self._engines
         supervisor, load, terms = engines.supervisor, self.request.load, self.request.terms
+        remote = load.source.remote
         self.lease = lease = supervisor.lease_at_once(load, terms) or await supervisor.acquire_lease(load, terms)
         connection = None
         try:
@@ -435,6 +438,8 @@ class EngineAnswer:
                 engines.stuck_checks.note_progress(lease)
             if answer.status in _REDIRECTS:
                 _refuse_redirect()
+            if answer.status == HTTPStatus.UNAUTHORIZED and remote is not None:
+                _check_trust(remote)
         except BaseException as error:
             engines.stuck_checks.leave_answer(self)
             loss = await self._classify_loss(error) if isinstance(error, OSError) else None
@@ -522,6 +527,13 @@ async def _collect_body(connection: EngineConnection) -> bytes:
     await connection.wait_for_change()
     connection.raise_error()
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _check_trust(remote: RemoteEndpoint) -> None:
+    """Raise EngineFailed where a paired machine lets nobody in; any other endpoint's answer is passed on."""
+    failure = distrust_failure(remote.url)
+    if failure is not None:
+        raise EngineFailed(failure.sentence, hint=failure.hint, code=failure.kind)
 
 
 def _refuse_redirect() -> NoReturn:

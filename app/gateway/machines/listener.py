@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar, cast
 import msgspec
 from aiohttp import ClientError, hdrs, web
 
-from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, TooLarge
+from app.core.errors import BadRequest, NotFound, RoundhouseError, TooLarge, Unauthorized
 from app.core.machines import MachineCard, ModelLoad, PairedMachine
 from app.gateway.loading.launch import find_model
 from app.gateway.machines.file_giving import FileGiver
@@ -86,7 +86,7 @@ class _Loan(NamedTuple):
     key: str
 
 
-class MachineNotPaired(Forbidden):
+class MachineNotPaired(Unauthorized):
     """Who asks is not paired with this machine, or not any more."""
 
     default_code = "machine_not_paired"

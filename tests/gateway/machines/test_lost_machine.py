@@ -5,6 +5,7 @@ The client has a head and signs of life by then, since it was made to wait.
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,6 +18,8 @@ from app.gateway.exchange import client_stream
 from app.gateway.library.attached_endpoints import attach
 from app.gateway.machines.routing import MachineModel
 from app.hub.library.attached import ReplicaRecord
+from app.network.machine_addresses import machine_addresses
+from app.network.pinned_tls import MachineAddress
 from tests.gateway.far import ASKED, DIALECTS, WAYS, Far, Play, ask_near, begun, chunk, played_far
 from tests.gateway.played import Gateway
 from tests.patience import PATIENCE_S, until
@@ -127,6 +130,28 @@ async def test_where_all_are_lost_the_stream_says_so(
     answer = await ask_until_lost(near, far, path, more)
     assert "cut off" in answer
     assert (len(far.posts), len(other.posts)) == (1, 1)
+
+
+@pytest.fixture
+def _far_is_desk(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = MachineAddress("desk", "127.0.0.1", 1, ssl.create_default_context(), "")
+    monkeypatch.setattr(machine_addresses, "find_machine", lambda _url: desk)
+
+
+@pytest.mark.usefixtures("_far_is_desk")
+@pytest.mark.parametrize("is_loaded", [True, False])
+@DIALECTS
+async def test_one_that_does_not_trust_this_machine_any_more_is_passed_over(
+    near: Gateway, pair: Pair, path: str, more: dict[str, Any], *, is_loaded: bool
+) -> None:
+    far, other = pair
+    if is_loaded:
+        assert "Because." in (await ask_near(near, path, more, stream=False))[1]
+    far.trusts = False
+    async with near.http.post(near.url + path, json={"model": "shared", "stream": True, **more}) as reply:
+        assert (reply.status, "Because." in await reply.text(), len(other.posts)) == (200, True, 1)
+    status, text = await ask_near(near, path, more, stream=False)
+    assert (status >= 400, "desk does not trust this computer" in text) == (True, True), text
 
 
 @DIALECTS
