@@ -28,13 +28,13 @@ class LayerWidths:
         self._has = has
 
     def size_of(self, expression: str) -> int:
-        """Return the value of "embd", "12", "2*q" or "rope/2"."""
+        """Return the value of "embd", "12", "2*q" or "rope/2"; 0 where a file states nothing to divide by."""
         if "*" in expression:
             left_factor, right = expression.split("*")
             return self.size_of(left_factor) * self.size_of(right)
         if "/" in expression:
-            left_factor, right = expression.split("/")
-            return self.size_of(left_factor) // self.size_of(right)
+            dividend, divisor = map(self.size_of, expression.split("/"))
+            return dividend // divisor if divisor else 0
         return int(expression) if expression.isdigit() else self._word_value(expression)
 
     def all_hold(self, conditions: str) -> bool:

@@ -199,6 +199,11 @@ def test_any_configuration_is_read_or_refused(model_type: str, wild: dict[str, o
     assert outcome_of(lambda: facts_of(files, name="x", source="")) in {"read", *CODES}
 
 
+def test_nothing_is_divided_by_groups_that_a_configuration_does_not_state() -> None:
+    config = {**CONFIG, "model_type": "granitemoehybrid", "num_attention_heads": None, "ssm_state_size": 1}
+    assert outcome_of(lambda: facts_of(FolderContent(config=config), name="x", source="")) in {"read", *CODES}
+
+
 @QUICK
 @given(at=st.integers(0, 18_000), replacement=st.binary(min_size=1, max_size=12), cut=st.booleans())
 def test_a_mutated_onnx_graph_is_read_or_refused(tmp_path: Path, at: int, replacement: bytes, *, cut: bool) -> None:
