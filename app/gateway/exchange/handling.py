@@ -152,7 +152,7 @@ def find_fallback(
 
 _LOST = frozenset({FailureKind.UNREACHABLE, "engine_broke_off"})
 _LOST_OR_CLOSED = _LOST | {FailureKind.AUTH}
-"""A paired machine that trusts this one no longer answers nothing either."""
+"""Another paired machine answers also for one that no longer trusts this one."""
 
 
 class Fallback:
