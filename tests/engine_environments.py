@@ -44,10 +44,10 @@ def hold_lock(lock_file: Path) -> Iterator[None]:
 def engine_environment(folder: str, variant: str = "cpu") -> EngineInstallation:
     """Return an installation of the engine in `engines/<folder>`. Skips the test where it cannot be fetched."""
     engine = read_recipe(ROOT / "engines" / folder).engine
-    return installed(ADAPTERS[engine], folder, variant)
+    return find_installed(ADAPTERS[engine], folder, variant)
 
 
-def installed(adapter: EngineAdapter, folder: str, variant: str = "cpu") -> EngineInstallation:
+def find_installed(adapter: EngineAdapter, folder: str, variant: str = "cpu") -> EngineInstallation:
     """Return an installation as the adapter finds it there. Skips likewise."""
     installation = adapter.probe(_place(folder, variant))
     assert isinstance(installation, EngineInstallation)
@@ -56,11 +56,11 @@ def installed(adapter: EngineAdapter, folder: str, variant: str = "cpu") -> Engi
 
 def is_made(folder: str, variant: str) -> bool:
     """Tell whether that installation is there already."""
-    return _kept(folder, variant).exists()
+    return _environment_folder(folder, variant).exists()
 
 
 def _place(folder: str, variant_name: str) -> EngineLocation:
-    place = _kept(folder, variant_name)
+    place = _environment_folder(folder, variant_name)
     with hold_lock(place.with_suffix(".lock")):
         if not place.exists():
             _make(folder, variant_name, place)
@@ -76,7 +76,7 @@ def _variant(recipe: InstallRecipe, name: str) -> EngineVariant:
     return variant
 
 
-def _kept(folder: str, variant_name: str) -> Path:
+def _environment_folder(folder: str, variant_name: str) -> Path:
     recipe = read_recipe(ROOT / "engines" / folder)
     variant = _variant(recipe, variant_name)
     lock = recipe.lock_of(variant)

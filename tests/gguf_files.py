@@ -30,15 +30,15 @@ def gguf_bytes(values: Mapping[str, Value], tensors: Sequence[tuple[str, Sequenc
     """Return a whole file; a tensor is its name, its shape and its data, of 32 bits each or of 16."""
     header = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(values))
     header += b"".join(packed_text(key) + packed_value(value) for key, value in values.items())
-    offsets = [0, *itertools.accumulate(padded(len(data)) for _, _, data in tensors)]
+    offsets = [0, *itertools.accumulate(pad_length(len(data)) for _, _, data in tensors)]
     for (name, shape, data), offset in zip(tensors, offsets, strict=False):
         header += packed_text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape)
         header += struct.pack("<IQ", F16 if len(data) == 2 * size_of(shape) else F32, offset)
-    body = b"".join(data.ljust(padded(len(data)), b"\0") for _, _, data in tensors)
-    return header.ljust(padded(len(header)), b"\0") + body
+    body = b"".join(data.ljust(pad_length(len(data)), b"\0") for _, _, data in tensors)
+    return header.ljust(pad_length(len(header)), b"\0") + body
 
 
-def padded(length: int) -> int:
+def pad_length(length: int) -> int:
     return -(-length // ALIGNMENT) * ALIGNMENT
 
 

@@ -57,7 +57,7 @@ class MachineFixture:
         """Return the raw tables as `app.hardware.evidence.replay_evidence` takes them."""
         about = {"lesson", "expected", "engines"}
         tables = {name: value for name, value in self.raw.items() if name not in about}
-        return tables | {"files": dict(_expanded(self.table("files")))}
+        return tables | {"files": dict(_expand_files(self.table("files")))}
 
     def machine(self) -> Machine:
         """Return what detection makes of it."""
@@ -92,22 +92,22 @@ def differences(machine: Machine, expectations: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _expanded(files: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _expand_files(files: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for path, content in files.items():
-        text = content if isinstance(content, str) else _repeated(content)
+        text = content if isinstance(content, str) else _repeat_text(content)
         numbers = _RANGE.search(path)
         if not numbers:
             yield path, text
             continue
         for n in range(int(numbers[1]), int(numbers[2]) + 1):
-            yield path.replace(numbers[0], str(n)), _numbered(text, n)
+            yield path.replace(numbers[0], str(n)), _number_text(text, n)
 
 
-def _repeated(content: Mapping[str, Any]) -> str:
-    return "\n".join(_numbered(content["text"], n) for n in range(content["repeat"]))
+def _repeat_text(content: Mapping[str, Any]) -> str:
+    return "\n".join(_number_text(content["text"], n) for n in range(content["repeat"]))
 
 
-def _numbered(text: str, n: int) -> str:
+def _number_text(text: str, n: int) -> str:
     return text.replace("{n/2}", str(n // 2)).replace("{n}", str(n))
 
 

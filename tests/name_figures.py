@@ -301,11 +301,11 @@ def _importers() -> Counter[str]:
     }
     importers: Counter[str] = Counter()
     for name, path in modules.items():
-        importers.update(_imported(path) & modules.keys() - {name})
+        importers.update(_list_imports(path) & modules.keys() - {name})
     return importers
 
 
-def _imported(path: Path) -> set[str]:
+def _list_imports(path: Path) -> set[str]:
     """What a file imports anywhere in it, dotted: the modules, and everything taken from them."""
     names: set[str] = set()
     for node in ast.walk(_parse(path)):

@@ -96,7 +96,7 @@ def load_each(path: Path, settings: Sequence[Setting]) -> list[Allocated]:
     for log in logs:
         if READY not in log:
             raise Refused("\n".join([f"exit code {child.returncode}", *complaints(log)]))
-    return [allocated(log) for log in logs]
+    return [read_allocations(log) for log in logs]
 
 
 def log_of_next_load(child: subprocess.Popen[bytes]) -> str:
@@ -119,7 +119,7 @@ def complaints(log: str) -> list[str]:
     return [line for line in log.splitlines() if any(mark in line for mark in marks)] or log.splitlines()[-5:]
 
 
-def allocated(log: str) -> Allocated:
+def read_allocations(log: str) -> Allocated:
     events = list(events_of(log.splitlines()))
     context = next(event for event in events if isinstance(event, ContextSet))
     buffers = tuple(event for event in events if isinstance(event, BufferAllocated))

@@ -21,7 +21,7 @@ class Wording(msgspec.Struct, frozen=True):
     status: int = 400
 
 
-def _nested(message: str, **more: object) -> dict[str, Any]:
+def _nest_error(message: str, **more: object) -> dict[str, Any]:
     return {"error": {"message": message, "type": "BadRequestError", "param": None, "code": 400, **more}}
 
 
@@ -57,7 +57,7 @@ WORDINGS = [
     ),
     Wording(
         "vLLM 0.32",
-        _nested(
+        _nest_error(
             "This model's maximum context length is 1024 tokens. However, your prompt contains at least 1025 input "
             "tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input "
             "prompt. (parameter=input_tokens, value=1025)"
@@ -115,7 +115,7 @@ WORDINGS = [
     ),
     Wording(
         "vLLM",
-        _nested(
+        _nest_error(
             f"{_MAXIMUM} However, your request has 1872 input tokens. Please reduce the length of the input messages.",
             param="input_tokens",
         ),
@@ -123,7 +123,7 @@ WORDINGS = [
     ),
     Wording(
         "vLLM, with the answer",
-        _nested(
+        _nest_error(
             f"'max_tokens' or 'max_completion_tokens' is too large: 500. {_MAXIMUM[:-1]} and your request has 900 "
             "input tokens (500 > 1024 - 900)."
         ),
@@ -131,7 +131,7 @@ WORDINGS = [
     ),
     Wording(
         "vLLM of 2026, with the answer",
-        _nested(
+        _nest_error(
             f"{_MAXIMUM} However, you requested 500 output tokens and your prompt contains at least 900 input tokens, "
             "for a total of at least 1400 tokens. Please reduce the length of the input prompt or the number of "
             "requested output tokens."
@@ -140,7 +140,7 @@ WORDINGS = [
     ),
     Wording(
         "vLLM, by characters",
-        _nested(
+        _nest_error(
             f"{_MAXIMUM} However, you requested 500 output tokens and your prompt contains 200000 characters (more "
             "than 2096 characters, which is the upper bound for 524 input tokens)."
         ),
@@ -148,7 +148,7 @@ WORDINGS = [
     ),
     Wording(
         "vLLM, its input processor",
-        _nested(
+        _nest_error(
             "The decoder prompt (length 1872) is longer than the maximum model length of 1024. Make sure that "
             "`max_model_len` is no smaller than the number of text tokens."
         ),
@@ -156,7 +156,7 @@ WORDINGS = [
     ),
     Wording(
         "vLLM, with pictures",
-        _nested(
+        _nest_error(
             "The prompt (total length 1872) is too long to fit into the model (context length 1024). Make sure that "
             "`max_model_len` is no smaller than the number of text tokens plus multimodal tokens."
         ),
@@ -254,7 +254,7 @@ WORDINGS = [
     ),
     Wording(
         "OpenAI",
-        _nested(
+        _nest_error(
             f"{_MAXIMUM[:-1]}, however you requested 1400 tokens (900 in your prompt; 500 for the completion). Please "
             "reduce your prompt; or completion length.",
             code="context_length_exceeded",
@@ -263,13 +263,13 @@ WORDINGS = [
     ),
     Wording(
         "OpenRouter",
-        _nested(
+        _nest_error(
             "This endpoint's maximum context length is 1024 tokens. However, you requested about 1400 tokens (900 of "
             "text input, 500 in the output). Please reduce the length of either one."
         ),
         WITH_ANSWER,
     ),
-    Wording("who says only what it is", _nested("Too much.", code="context_length_exceeded"), UNKNOWN),
+    Wording("who says only what it is", _nest_error("Too much.", code="context_length_exceeded"), UNKNOWN),
 ]
 
 

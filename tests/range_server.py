@@ -29,7 +29,7 @@ class Hub:
 
 
 @contextmanager
-def serving(hub: Hub) -> Iterator[Hub]:
+def serve_ranges(hub: Hub) -> Iterator[Hub]:
     """Serve on a free port until the block ends; `hub.url` is the endpoint."""
 
     class Handler(BaseHTTPRequestHandler):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from app.hub.gguf.tables import TYPE_SIZES
-from tests.gguf_files import ARRAY, FLOAT32, INT32, STRING, UINT64, Typed, packed_text, packed_value, padded
+from tests.gguf_files import ARRAY, FLOAT32, INT32, STRING, UINT64, Typed, packed_text, packed_value, pad_length
 from tests.gguf_files import BOOL as BOOLEAN
 from tests.gguf_files import Value as GgufValue
 
@@ -36,14 +36,14 @@ def write_weightless(path: Path, values: Mapping[str, Value], tensors: Sequence[
     """Write the file and return its path; its size is what the real file's would be, but for the vocabulary."""
     metadata = with_vocabulary(values, tensors)
     header = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata))
-    header += b"".join(packed_text(key) + packed_value(typed(value)) for key, value in metadata.items())
+    header += b"".join(packed_text(key) + packed_value(give_type(value)) for key, value in metadata.items())
     offset = 0
     for tensor in tensors:
         header += packed_tensor(tensor, offset)
-        offset += padded(tensor_bytes(tensor))
+        offset += pad_length(tensor_bytes(tensor))
     with path.open("wb") as file:
-        file.write(header.ljust(padded(len(header)), b"\0"))
-        file.truncate(padded(len(header)) + offset)
+        file.write(header.ljust(pad_length(len(header)), b"\0"))
+        file.truncate(pad_length(len(header)) + offset)
     return path
 
 
@@ -68,7 +68,7 @@ def packed_tensor(tensor: Tensor, offset: int) -> bytes:
     return packed_text(tensor.name) + shape + struct.pack("<IQ", tensor.type, offset)
 
 
-def typed(value: Value) -> GgufValue:
+def give_type(value: Value) -> GgufValue:
     """Give lists and large numbers the GGUF type that llama.cpp expects."""
     if isinstance(value, str | bool | float):
         return value

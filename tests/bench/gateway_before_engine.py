@@ -54,7 +54,7 @@ class Running(AttachedAdapter):
         )
 
 
-async def supervised(services: Services, folder: Path, upstream: Upstream) -> Services:
+async def supervise_services(services: Services, folder: Path, upstream: Upstream) -> Services:
     """Return the services with the real supervisor before the engine."""
     unknown = EngineEndpoint(base_url=upstream.url, key=upstream.key, served_name="")
     engine = EngineEndpoint(
@@ -73,7 +73,7 @@ async def supervised(services: Services, folder: Path, upstream: Upstream) -> Se
 
 async def serve(port: int, folder: Path, upstream: Upstream, environ: dict[str, str]) -> None:
     paths = Paths(config=folder, data=folder, state=folder, logs=folder)
-    services = await supervised(await played_services(paths, environ, Limits(), upstream), folder, upstream)
+    services = await supervise_services(await played_services(paths, environ, Limits(), upstream), folder, upstream)
     stop_event = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop_event.set)
     runner = await open_runner(services, bind("127.0.0.1", port, tries=1))

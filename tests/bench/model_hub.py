@@ -8,7 +8,7 @@ import sys
 import threading
 
 from tests.fake_hub.hub import FakeHub
-from tests.fake_hub.server import serving
+from tests.fake_hub.server import serve_hub
 
 
 def main(port: int, size: int) -> None:
@@ -17,7 +17,7 @@ def main(port: int, size: int) -> None:
     repository = hub.add("bench/model", {"model-Q4_K_M.gguf": content})
     for file in repository.files("main"):
         file.described()
-    with serving(hub, port):
+    with serve_hub(hub, port):
         threading.Event().wait()
 
 

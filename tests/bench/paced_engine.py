@@ -39,7 +39,7 @@ class Stream(NamedTuple):
     end: bytes
 
 
-def packed(value: object) -> bytes:
+def encode_json(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
@@ -53,32 +53,32 @@ def token(text: str) -> bytes:
         "system_fingerprint": "b7000-0123456",
         "object": "chat.completion.chunk",
     }
-    return b"data: " + packed(chunk) + b"\n\n"
+    return b"data: " + encode_json(chunk) + b"\n\n"
 
 
-def framed(event: bytes) -> bytes:
+def frame_chunk(event: bytes) -> bytes:
     return f"{len(event):x}\r\n".encode() + event + b"\r\n"
 
 
-def named(kind: str, **fields: object) -> bytes:
+def make_event(kind: str, **fields: object) -> bytes:
     """Return an event of Anthropic's."""
-    return f"event: {kind}\ndata: ".encode() + packed({"type": kind, **fields}) + b"\n\n"
+    return f"event: {kind}\ndata: ".encode() + encode_json({"type": kind, **fields}) + b"\n\n"
 
 
 def openai() -> Stream:
-    return Stream(b"", framed(token(" word")), framed(b"data: [DONE]\n\n"))
+    return Stream(b"", frame_chunk(token(" word")), frame_chunk(b"data: [DONE]\n\n"))
 
 
 def anthropic() -> Stream:
     counts = {"input_tokens": 9, "output_tokens": 0}
     message = {"id": "msg", "type": "message", "role": "assistant", "content": [], "model": "guide", "usage": counts}
-    begin = named("message_start", message=message)
-    begin += named("content_block_start", index=0, content_block={"type": "text", "text": ""})
-    end = named("content_block_stop", index=0)
-    end += named("message_delta", delta={"stop_reason": "end_turn", "stop_sequence": None}, usage=counts)
-    end += named("message_stop")
-    word = named("content_block_delta", index=0, delta={"type": "text_delta", "text": " word"})
-    return Stream(framed(begin), framed(word), framed(end))
+    begin = make_event("message_start", message=message)
+    begin += make_event("content_block_start", index=0, content_block={"type": "text", "text": ""})
+    end = make_event("content_block_stop", index=0)
+    end += make_event("message_delta", delta={"stop_reason": "end_turn", "stop_sequence": None}, usage=counts)
+    end += make_event("message_stop")
+    word = make_event("content_block_delta", index=0, delta={"type": "text_delta", "text": " word"})
+    return Stream(frame_chunk(begin), frame_chunk(word), frame_chunk(end))
 
 
 def whole() -> bytes:
@@ -92,7 +92,7 @@ def whole() -> bytes:
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 9, "completion_tokens": 150, "total_tokens": 159},
     }
-    return packed(answer)
+    return encode_json(answer)
 
 
 def with_length(body: bytes) -> bytes:
@@ -101,7 +101,7 @@ def with_length(body: bytes) -> bytes:
 
 OPENAI, ANTHROPIC = openai(), anthropic()
 WHOLE = with_length(whole())
-MODELS = with_length(packed({"object": "list", "data": [{"id": "guide", "object": "model"}]}))
+MODELS = with_length(encode_json({"object": "list", "data": [{"id": "guide", "object": "model"}]}))
 
 
 class ScriptedConnection(asyncio.Protocol):

@@ -24,7 +24,7 @@ from app.core.api import SettingInfo
 from app.core.documents import Collection, CollectionStage, NewCollection, PassageQuery, PassageResults, SearchMeans
 from tests.bench.figures import BenchFigure, at_least, at_most, not_measured, without_target
 from tests.bench.retrieval_questions import SETS, QuestionKind, QuestionSet, RecallQuestion
-from tests.gateway.admin.real_gateway import running
+from tests.gateway.admin.real_gateway import run_gateway
 from tests.ports import free_port
 
 MODELS = "ROUNDHOUSE_BENCH_MODELS"
@@ -61,7 +61,7 @@ def measure() -> Sequence[BenchFigure]:
         for file in sorted(Path(models).glob("*.gguf")) if models else []:
             (home / "data" / "models").mkdir(parents=True, exist_ok=True)
             (home / "data" / "models" / file.name).symlink_to(file)
-        with running(home, free_port(), argv=module_command("app.gateway")) as gateway:
+        with run_gateway(home, free_port(), argv=module_command("app.gateway")) as gateway:
             rows = measure_gateway(gateway.client)
     figures = [figure for row in rows for figure in _describe(row)]
     if len(rows) == len(SETS):

@@ -29,7 +29,7 @@ from tests.bench.figures import BenchFigure, not_measured, without_target
 from tests.bench.programs import ROOT
 from tests.bench.retrieval import MODELS, has_answers
 from tests.bench.retrieval_questions import SETS, QuestionSet
-from tests.gateway.admin.real_gateway import running
+from tests.gateway.admin.real_gateway import run_gateway
 from tests.ports import free_port
 
 CHONKIE = "ROUNDHOUSE_BENCH_CHONKIE"
@@ -68,7 +68,7 @@ def measure() -> Sequence[BenchFigure]:
         home = Path(folder)
         (home / "data" / "models").mkdir(parents=True)
         (home / "data" / "models" / models[0].name).symlink_to(models[0])
-        with running(home, free_port(), argv=module_command("app.gateway")) as gateway:
+        with run_gateway(home, free_port(), argv=module_command("app.gateway")) as gateway:
             embed = _embedder(gateway.port_file.url, models[0].stem)
             return [figure for splitter in _splitters() for figure in _measure_splitter(home, splitter, embed)]
 

@@ -55,7 +55,7 @@ def fine() -> Sequence[BenchFigure]:
     return [FIGURES[0], FIGURES[2]]
 
 
-def missed() -> Sequence[BenchFigure]:
+def list_missed() -> Sequence[BenchFigure]:
     return [FIGURES[1]]
 
 
@@ -73,10 +73,10 @@ def test_a_missed_target_is_an_exit_code(monkeypatch: pytest.MonkeyPatch, capsys
 
 
 def test_what_lasts_is_told_for_how_long(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def lasting(minutes: float = 1.0) -> Sequence[BenchFigure]:
+    def measure_for(minutes: float = 1.0) -> Sequence[BenchFigure]:
         return [at_most("minutes", minutes, 60)]
 
-    monkeypatch.setitem(sys.modules, "measured_here", SimpleNamespace(lasting=lasting))
+    monkeypatch.setitem(sys.modules, "measured_here", SimpleNamespace(lasting=measure_for))
     monkeypatch.setattr(bench, "MEASUREMENTS", (Measurement("lasting", "measured_here:lasting", lasts=True),))
     assert bench.main(["lasting", "--minutes", "7"]) == 0
     assert "7" in capsys.readouterr().out

@@ -31,7 +31,7 @@ from engines.openvino.launch import ADAPTER as OPENVINO
 from tests.bench.library_loop import CONTEXT, SLOTS
 from tests.bench.load import CHAT, BenchTarget, stream_all
 from tests.end_to_end.worker import KEY, Engine, Worker
-from tests.engine_environments import installed, is_made
+from tests.engine_environments import find_installed, is_made
 from tests.real_engines import exllama_on_cpu, on_cpu
 
 LOOP = Path(__file__).with_name("library_loop.py")
@@ -91,7 +91,7 @@ class Case(NamedTuple):
         """Return where it is, made first if need be."""
         if self.stands_in:
             return exllama_on_cpu.exllama_installation(self.adapter.descriptor.id)
-        return installed(self.adapter, self.folder, self.variant)
+        return find_installed(self.adapter, self.folder, self.variant)
 
     def count_tokens(self, streams: int) -> int:
         """Return how many tokens each of so many streams writes."""
@@ -236,11 +236,11 @@ def main() -> None:
     rounds, names = int(sys.argv[1]), sys.argv[2:]
     chosen_cases = [case for case in CASES if not names or case.name in names]
     sys.stdout.write(
-        json.dumps({case.title: measured(case, rounds) if case.is_there else None for case in chosen_cases})
+        json.dumps({case.title: measure_case(case, rounds) if case.is_there else None for case in chosen_cases})
     )
 
 
-def measured(case: Case, rounds: int) -> dict[str, float]:
+def measure_case(case: Case, rounds: int) -> dict[str, float]:
     """Measure one."""
     with both(case) as (worker, loop):
         figures = {

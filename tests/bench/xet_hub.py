@@ -8,7 +8,7 @@ import sys
 import threading
 
 from tests.fake_hub.hub import FakeHub
-from tests.fake_hub.server import serving
+from tests.fake_hub.server import serve_hub
 from tests.fake_hub.uploading import keep_in_xet
 
 FILES = 4
@@ -21,7 +21,7 @@ def main(port: int, mebibytes: int) -> None:
     hub.add("bench/model", files)
     for content in files.values():
         keep_in_xet(hub, content)
-    with serving(hub, port):
+    with serve_hub(hub, port):
         threading.Event().wait()
 
 

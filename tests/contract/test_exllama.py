@@ -55,13 +55,13 @@ def path_with(*folders: Path) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(map(str, folders))}
 
 
-def started(adapter: WorkerAdapter, model: Path = HF, **more: Any) -> Worker:  # noqa: ANN401 -- as above
+def start_worker(adapter: WorkerAdapter, model: Path = HF, **more: Any) -> Worker:  # noqa: ANN401 -- as above
     return Worker(model, make_options(**more), engine=Engine(adapter, FOUND), is_confined=False)
 
 
 @pytest.fixture(scope="module", params=list(ADAPTERS))
 def worker(request: pytest.FixtureRequest) -> Iterator[Worker]:
-    with closing(started(ADAPTERS[request.param])) as worker:
+    with closing(start_worker(ADAPTERS[request.param])) as worker:
         assert worker.is_ready(), worker.lines
         yield worker
 
@@ -71,7 +71,7 @@ def complete_text(worker: Worker, prompt: str = "say:grün 🚂", **wishes: obje
     return answer
 
 
-def changed(folder: Path, **config: object) -> Path:
+def copy_model(folder: Path, **config: object) -> Path:
     """Return a copy of the model with other figures in its config.json, which alone says what ends an answer."""
     model = folder / "model"
     shutil.copytree(HF, model)
@@ -165,7 +165,7 @@ def test_a_schema_nobody_understands_is_refused_with_its_reason(worker: Worker) 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(ADAPTERS))
 def test_a_context_need_not_be_whole_pages(name: str) -> None:
-    with closing(started(ADAPTERS[name], context=1000)) as worker:
+    with closing(start_worker(ADAPTERS[name], context=1000)) as worker:
         assert worker.is_ready(), worker.lines
         wait_until(lambda: ContextSet(tokens=1000, slots=2) in worker.events())
         answer = complete_text(worker, "a", ignore_eos=True)
@@ -175,8 +175,8 @@ def test_a_context_need_not_be_whole_pages(name: str) -> None:
 @pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("name", list(ADAPTERS))
 def test_an_answer_without_a_limit_leaves_room_for_another_beside_it(name: str, tmp_path: Path) -> None:
-    model = changed(tmp_path, max_position_embeddings=102_400, eos_token_id=0)
-    with closing(started(ADAPTERS[name], model, context=102_400)) as worker:
+    model = copy_model(tmp_path, max_position_embeddings=102_400, eos_token_id=0)
+    with closing(start_worker(ADAPTERS[name], model, context=102_400)) as worker:
         assert worker.is_ready(), worker.lines
         endlessly = worker.request("/v1/completions", {"prompt": "a", "ignore_eos": True, "stream": True})
         with urllib.request.urlopen(endlessly) as endless:  # noqa: S310 -- loopback
@@ -190,14 +190,14 @@ def test_an_answer_without_a_limit_leaves_room_for_another_beside_it(name: str, 
 @pytest.mark.parametrize("ends", [[7, 0], 0], ids=str)
 def test_the_older_one_ends_at_each_end_the_model_has(ends: object, tmp_path: Path) -> None:
     """It reads one of them itself, the first."""
-    with closing(started(EXL2, changed(tmp_path, eos_token_id=ends))) as worker:
+    with closing(start_worker(EXL2, copy_model(tmp_path, eos_token_id=ends))) as worker:
         assert worker.is_ready(), worker.lines
         assert complete_text(worker)["choices"][0]["finish_reason"] == "stop"
 
 
 @pytest.fixture(scope="module")
 def newer() -> Iterator[Worker]:
-    with closing(started(EXL3)) as worker:
+    with closing(start_worker(EXL3)) as worker:
         assert worker.is_ready(), worker.lines
         yield worker
 
@@ -219,7 +219,7 @@ def test_a_job_the_newer_one_gives_up_ends_with_what_was_the_matter_and_alone(ne
 
 @pytest.fixture(scope="module")
 def older() -> Iterator[Worker]:
-    with closing(started(EXL2)) as worker:
+    with closing(start_worker(EXL2)) as worker:
         assert worker.is_ready(), worker.lines
         yield worker
 
@@ -252,20 +252,20 @@ def test_a_schema_that_gets_too_hard_ends_that_answer_alone(worker: Worker, brea
 def test_without_llguidance_the_older_one_refuses_schemas(tmp_path: Path) -> None:
     for fake in ("exllamav2", "playing.py", "torch.py"):
         (tmp_path / fake).symlink_to(FAKES / fake)
-    with closing(started(EXL2, extra_env=path_with(ROOT, tmp_path))) as worker:
+    with closing(start_worker(EXL2, extra_env=path_with(ROOT, tmp_path))) as worker:
         assert worker.is_ready(), worker.lines
         assert worker.status("/v1/completions", {"prompt": "a:b", "response_format": make_form({"const": 1})}) == 400
 
 
 def test_without_flash_attn_the_older_one_is_given_ours() -> None:
-    with closing(started(EXL2, extra_env=path_with(ROOT, FAKES))) as worker:
+    with closing(start_worker(EXL2, extra_env=path_with(ROOT, FAKES))) as worker:
         assert worker.is_ready(), worker.lines
         wait_until(lambda: ContextSet(tokens=512, slots=2) in worker.events())
 
 
 @pytest.mark.slow
 def test_with_flash_attn_switched_off_the_older_one_answers_one_at_a_time() -> None:
-    with closing(started(EXL2, extra_env={**path_with(ROOT, FAKES), "EXLLAMA_NO_FLASH_ATTN": "1"})) as worker:
+    with closing(start_worker(EXL2, extra_env={**path_with(ROOT, FAKES), "EXLLAMA_NO_FLASH_ATTN": "1"})) as worker:
         assert worker.is_ready(), worker.lines
         wait_until(lambda: ContextSet(tokens=512, slots=1) in worker.events())
         with ThreadPoolExecutor(3) as several:
@@ -316,20 +316,20 @@ def _minor_version(version: str) -> list[str]:
 @pytest.mark.parametrize("name", list(ADAPTERS))
 @pytest.mark.parametrize("kv_type", ["f16", "q8_0", "q6_0", "q4_0"])
 def test_its_cache_is_kept_in_the_bits_asked_for(name: str, kv_type: str) -> None:
-    with closing(started(ADAPTERS[name], kv_type=kv_type)) as worker:
+    with closing(start_worker(ADAPTERS[name], kv_type=kv_type)) as worker:
         assert worker.is_ready(), worker.lines
 
 
 @pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("name", list(ADAPTERS))
 def test_a_card_too_small_is_named(name: str) -> None:
-    with closing(started(ADAPTERS[name], context=4096, slots=300)) as worker:
+    with closing(start_worker(ADAPTERS[name], context=4096, slots=300)) as worker:
         assert worker.ended().kind is FailureKind.OUT_OF_GPU_MEMORY
 
 
 def test_the_head_of_a_model_is_loaded_beside_it_and_drafts(tmp_path: Path) -> None:
-    model = changed(tmp_path, mtp_num_hidden_layers=1)
-    with closing(started(EXL3, model, draft=Draft(kind="mtp"))) as worker:
+    model = copy_model(tmp_path, mtp_num_hidden_layers=1)
+    with closing(start_worker(EXL3, model, draft=Draft(kind="mtp"))) as worker:
         assert worker.is_ready(), worker.lines
         assert LoadProgress(stage="Reading the head that drafts", fraction=1.0) in worker.events()
         assert complete_text(worker)["choices"][0]["text"] == "grün 🚂"
@@ -345,14 +345,14 @@ def test_a_model_it_does_not_know_is_named(tmp_path: Path) -> None:
     model = tmp_path / "model"
     shutil.copytree(HF, model)
     (model / "config.json").write_text('{"architectures": ["StarshipForCausalLM"]}', encoding="utf-8")
-    with closing(started(EXL3, model)) as worker:
+    with closing(start_worker(EXL3, model)) as worker:
         failure = worker.ended()
     assert failure.kind is FailureKind.MODEL_UNSUPPORTED
     assert "Starship" in failure.evidence
 
 
 def test_without_the_library_it_says_what_is_missing() -> None:
-    with closing(started(EXL3, extra_env={})) as worker:
+    with closing(start_worker(EXL3, extra_env={})) as worker:
         assert worker.ended().kind is FailureKind.MISSING_LIBRARY
 
 
@@ -371,7 +371,7 @@ def test_without_the_library_it_says_what_is_missing() -> None:
 )
 def test_what_it_cannot_honour_is_refused_with_a_sentence(name: str, wish: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"\.$"):
-        started(ADAPTERS[name], **wish)
+        start_worker(ADAPTERS[name], **wish)
 
 
 def make_work(**wishes: Any) -> WorkItem:  # noqa: ANN401 -- any field of the sampling

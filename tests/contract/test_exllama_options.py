@@ -14,7 +14,7 @@ from engines.exllama.cards import GIB, MIB, CardPlacement
 from engines.exllama.exl2 import ADAPTER as EXL2
 from engines.exllama.exl3 import ADAPTER as EXL3
 from engines.worker_adapter import WorkerAdapter
-from tests.contract.test_exllama import FAKES, FLASH_ATTN, HF, ROOT, changed, complete_text, path_with, started
+from tests.contract.test_exllama import FAKES, FLASH_ATTN, HF, ROOT, complete_text, copy_model, path_with, start_worker
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ BOTH = pytest.mark.parametrize("adapter", [EXL3, EXL2], ids=["exllamav3", "exlla
 def load_kept(folder: Path, adapter: WorkerAdapter, model: Path = HF, **wishes: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field of the options
     """Return what the library was told for a launch that answers."""
     environment = {**path_with(ROOT, FAKES, FLASH_ATTN), "ROUNDHOUSE_TEST_KEEP": str(folder)}
-    with closing(started(adapter, model, extra_env=environment, **wishes)) as worker:
+    with closing(start_worker(adapter, model, extra_env=environment, **wishes)) as worker:
         assert worker.is_ready(), worker.lines
         assert complete_text(worker)["choices"][0]["text"] == "grün 🚂"
     facts: dict[str, Any] = json.loads((folder / "kept.json").read_text(encoding="utf-8"))
@@ -71,7 +71,7 @@ def test_an_architecture_that_cannot_be_cut_is_named(tmp_path: Path) -> None:
     shutil.copytree(HF, model)
     config = json.loads((model / "config.json").read_text(encoding="utf-8"))
     (model / "config.json").write_text(json.dumps({**config, "architectures": ["CohereForCausalLM"]}), encoding="utf-8")
-    with closing(started(EXL2, model, tensor_parallel=2)) as worker:
+    with closing(start_worker(EXL2, model, tensor_parallel=2)) as worker:
         failure = worker.ended()
     assert failure.kind is FailureKind.MODEL_UNSUPPORTED
     assert "Tensor-parallel" in failure.evidence
@@ -102,7 +102,7 @@ def test_another_model_drafts(adapter: WorkerAdapter, tmp_path: Path) -> None:
 
 @BOTH
 def test_an_answer_reaches_the_end_of_the_context_with_drafts_too(adapter: WorkerAdapter) -> None:
-    with closing(started(adapter, draft=Draft(kind="ngram", tokens=5))) as worker:
+    with closing(start_worker(adapter, draft=Draft(kind="ngram", tokens=5))) as worker:
         assert worker.is_ready(), worker.lines
         answer = complete_text(worker, "a", ignore_eos=True)
     assert answer["usage"]["total_tokens"] == 512
@@ -127,20 +127,20 @@ def test_adapters_are_applied(adapter: WorkerAdapter, tmp_path: Path, peft_adapt
 
 @BOTH
 def test_a_folder_without_an_adapter_is_named(adapter: WorkerAdapter, tmp_path: Path) -> None:
-    with closing(started(adapter, lora=(tmp_path,))) as worker:
+    with closing(start_worker(adapter, lora=(tmp_path,))) as worker:
         assert "adapter_config.json" in worker.ended().evidence
 
 
 def test_keys_and_values_are_kept_differently(tmp_path: Path) -> None:
     assert load_kept(tmp_path, EXL3, kv_type="q8_0/q4_0")["kv"] == [8, 4]
     with pytest.raises(ValueError, match="f16, q8_0, q6_0, q4_0"):
-        started(EXL2, kv_type="q8_0/q4_0")
+        start_worker(EXL2, kv_type="q8_0/q4_0")
 
 
 def test_experts_of_the_first_layers_stay_in_system_memory(tmp_path: Path) -> None:
-    model = changed(tmp_path, num_hidden_layers=9, num_experts=8, first_k_dense_replace=3)
+    model = copy_model(tmp_path, num_hidden_layers=9, num_experts=8, first_k_dense_replace=3)
     assert load_kept(tmp_path, EXL3, model, cpu_moe_layers=7)["moe"] == 4, "it counts those with experts"
     with pytest.raises(ValueError, match="system memory"):
-        started(EXL3, cpu_moe_layers=7, tensor_parallel=2)
+        start_worker(EXL3, cpu_moe_layers=7, tensor_parallel=2)
     with pytest.raises(ValueError, match="system memory"):
-        started(EXL2, cpu_moe_layers=7)
+        start_worker(EXL2, cpu_moe_layers=7)

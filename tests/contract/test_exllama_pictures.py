@@ -11,7 +11,7 @@ from PIL import Image
 
 from engines.exllama.exl3 import ADAPTER as EXL3
 from engines.serving import pictures
-from tests.contract.test_exllama import HF, changed, started
+from tests.contract.test_exllama import HF, copy_model, start_worker
 from tests.end_to_end.worker import Worker
 
 
@@ -34,7 +34,7 @@ def question(*addresses: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def vision_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     folder = tmp_path_factory.mktemp("seeing")
-    with closing(started(EXL3, changed(folder, vision_config={"depth": 1}))) as worker:
+    with closing(start_worker(EXL3, copy_model(folder, vision_config={"depth": 1}))) as worker:
         assert worker.is_ready(), worker.lines
         yield worker
 
@@ -105,7 +105,7 @@ def test_what_cannot_be_looked_at_is_refused_and_the_next_is_answered(
 
 
 def test_a_model_that_sees_nothing_says_so() -> None:
-    with closing(started(EXL3, HF)) as worker:
+    with closing(start_worker(EXL3, HF)) as worker:
         assert worker.is_ready(), worker.lines
         status, document = worker.refusal("/v1/chat/completions", question(address(picture_file())))
     assert (status, document["error"]["code"]) == (400, "unsupported_content")

@@ -15,10 +15,10 @@ HALF = Shortage(free=12 << 30, total=24 << 30)
 def row(kind: FailureKind) -> str:
     text = FAILURE_TEXTS[kind]
     helps = "; ".join(f"{remedy.label} (`{remedy.kind.value}`)" for remedy in list_remedies(kind, LARGE, HALF, ALL))
-    return f"| `{kind.value}` | {worded(text.sentence)} | {worded(text.hint)} | {helps or '-'} |"
+    return f"| `{kind.value}` | {name_no_engine(text.sentence)} | {name_no_engine(text.hint)} | {helps or '-'} |"
 
 
-def worded(text: str) -> str:
+def name_no_engine(text: str) -> str:
     """Return a sentence about any engine."""
     words = text.format(engine="the engine")
     return words[0].upper() + words[1:]

@@ -46,7 +46,7 @@ CASES = list(cases())
 EACH = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.engine}-{case.case}")
 
 
-def explained(case: Case) -> Failure:
+def explain_case(case: Case) -> Failure:
     adapter = ADAPTERS[case.engine]
     events = [event for line in case.lines for event in adapter.read_log(line)]
     suspicions = [event for event in events if isinstance(event, Suspicion)]
@@ -58,14 +58,14 @@ def explained(case: Case) -> Failure:
 @pytest.mark.slow(cases=41)
 @EACH
 def test_an_end_has_its_cause(case: Case) -> None:
-    failure = explained(case)
+    failure = explain_case(case)
     assert failure.kind is case.kind, failure
 
 
 @pytest.mark.slow(cases=43)
 @EACH
 def test_it_is_said_with_the_figures_and_what_may_help(case: Case) -> None:
-    failure = explained(case)
+    failure = explain_case(case)
     assert case.says in failure.sentence
     assert failure.sentence.endswith(".")
     assert "exit code" not in failure.sentence
@@ -78,7 +78,7 @@ def test_it_is_said_with_the_figures_and_what_may_help(case: Case) -> None:
 @pytest.mark.slow(cases=41)
 @EACH
 def test_what_gave_it_away_is_shown(case: Case) -> None:
-    failure = explained(case)
+    failure = explain_case(case)
     if case.code not in {1, 2, 84, 83, 127}:  # the code alone may have told
         return
     assert any(failure.evidence[:40] in line for line in case.lines)
@@ -188,12 +188,12 @@ def test_the_root_is_the_first_traceback_whoever_wrote_it() -> None:
     assert root_cause(["nothing"]) == ""
 
 
-def offered(failure: Failure) -> dict[RemedyKind, dict[str, int | float | str]]:
+def list_remedies(failure: Failure) -> dict[RemedyKind, dict[str, int | float | str]]:
     return {remedy.kind: dict(remedy.options) for remedy in failure.remedies}
 
 
 def test_too_little_memory_offers_what_needs_less() -> None:
-    remedies = offered(end("cudaMalloc failed: out of memory", context=8192, slots=4, gpu_layers=40))
+    remedies = list_remedies(end("cudaMalloc failed: out of memory", context=8192, slots=4, gpu_layers=40))
     assert remedies[RemedyKind.FEWER_LAYERS] == {"gpu_layers": 20}
     assert remedies[RemedyKind.FEWER_SLOTS] == {"slots": 1}
     assert remedies[RemedyKind.SMALLER_CACHE] == {"kv_type": "q8_0"}
@@ -201,13 +201,15 @@ def test_too_little_memory_offers_what_needs_less() -> None:
 
 
 def test_what_was_done_already_is_not_offered_again() -> None:
-    remedies = offered(end("cudaMalloc failed: out of memory", context=1536, slots=1, gpu_layers=0, kv_type="q8_0"))
+    remedies = list_remedies(
+        end("cudaMalloc failed: out of memory", context=1536, slots=1, gpu_layers=0, kv_type="q8_0")
+    )
     tries = {RemedyKind.FEWER_LAYERS, RemedyKind.FEWER_SLOTS, RemedyKind.SMALLER_CACHE, RemedyKind.LESS_CONTEXT}
     assert not tries & remedies.keys()
 
 
 def test_without_anything_known_a_gpu_can_be_left_alone() -> None:
-    assert offered(end("cudaMalloc failed: out of memory"))[RemedyKind.FEWER_LAYERS] == {"gpu_layers": 0}
+    assert list_remedies(end("cudaMalloc failed: out of memory"))[RemedyKind.FEWER_LAYERS] == {"gpu_layers": 0}
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ async def test_without_the_key_it_answers_nothing_but_health(run_engine: RunEngi
         assert response.status == 401
 
 
-def ended(behaviour: Behaviour) -> "subprocess.CompletedProcess[str]":
+def run_to_end(behaviour: Behaviour) -> "subprocess.CompletedProcess[str]":
     argv, env = plan_for(FakeAdapter({"m": behaviour}), 1)
     return subprocess.run(
         argv, env={**os.environ, **env}, capture_output=True, text=True, timeout=PATIENCE_S, check=False
@@ -136,11 +136,11 @@ def ended(behaviour: Behaviour) -> "subprocess.CompletedProcess[str]":
 
 
 def test_it_ends_with_the_code_and_the_words_it_is_told() -> None:
-    end = ended(Behaviour(says=("ggml: out of memory",), exit_code=7, says_key=True))
+    end = run_to_end(Behaviour(says=("ggml: out of memory",), exit_code=7, says_key=True))
     assert (end.returncode, end.stderr.splitlines()) == (7, ["ggml: out of memory", f"listening with api_key={KEY}"])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_it_crashes_as_often_as_it_is_told(tmp_path: Path) -> None:
     behaviour = Behaviour(crashes=1, exit_code=0, state_file=str(tmp_path / "starts"))
-    assert [ended(behaviour).returncode for _ in range(2)] == [-6, 0]
+    assert [run_to_end(behaviour).returncode for _ in range(2)] == [-6, 0]

@@ -22,7 +22,7 @@ def version(number: str) -> EngineInstallation:
     return EngineInstallation(engine="e", version=number, backend="cpu")
 
 
-def probed(*flags: str) -> EngineInstallation:
+def make_installation(*flags: str) -> EngineInstallation:
     return EngineInstallation(engine="e", version="1.0", backend="cpu", flags=frozenset(flags))
 
 
@@ -47,7 +47,7 @@ def test_without_a_probe_the_version_decides(number: str, is_fine: bool) -> None
 
 
 def test_a_probe_overrules_what_the_table_believes_of_versions() -> None:
-    assert build_arguments(TABLE, LaunchOptions(context=512), probed("--length")).args == ("--length", "512")
+    assert build_arguments(TABLE, LaunchOptions(context=512), make_installation("--length")).args == ("--length", "512")
 
 
 def test_what_ended_with_a_version_is_left_out_with_a_word() -> None:
@@ -90,9 +90,9 @@ def test_negative_numbers_are_values() -> None:
 
 def test_a_field_of_an_argument_is_known_where_the_argument_is() -> None:
     extra = ("--other-config.some_field", "1")
-    assert build_arguments(TABLE, LaunchOptions(extra_args=extra), probed("--other-config")).args == extra
+    assert build_arguments(TABLE, LaunchOptions(extra_args=extra), make_installation("--other-config")).args == extra
     with pytest.raises(ValueError, match=r"has no argument --other-config\.some_field"):
-        build_arguments(TABLE, LaunchOptions(extra_args=extra), probed("--other"))
+        build_arguments(TABLE, LaunchOptions(extra_args=extra), make_installation("--other"))
 
 
 HELP = """usage: engine [-h] [--port PORT]

@@ -43,17 +43,19 @@ MODEL = ModelSource(name="tiny", path=Path("/models/tiny.gguf"), format=ModelFor
 NET = ListenOptions(host="127.0.0.1", port=50_001, key="secret")
 
 
-def recorded(name: str) -> list[str]:
+def read_recording(name: str) -> list[str]:
     return (RECORDED / f"{name}.txt").read_text(encoding="utf-8").splitlines()
 
 
 def events(name: str) -> list[LogEvent]:
-    return [event for line in recorded(name) for event in ADAPTER.read_log(line)]
+    return [event for line in read_recording(name) for event in ADAPTER.read_log(line)]
 
 
 def cause(name: str, code: int) -> Failure:
     suspicions = [event for event in events(name) if isinstance(event, Suspicion)]
-    return ADAPTER.classify_exit(Exit(code=code, suspicions=suspicions, tail=recorded(name)[-10:], was_ready=False))
+    return ADAPTER.classify_exit(
+        Exit(code=code, suspicions=suspicions, tail=read_recording(name)[-10:], was_ready=False)
+    )
 
 
 def plan(options: Mapping[str, Any] = MappingProxyType({}), installation: EngineInstallation = HERE) -> LaunchPlan:

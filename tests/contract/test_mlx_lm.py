@@ -163,14 +163,14 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
 Ends = tuple[socket.socket, socket.socket]
 
 
-def answering(
+def watch_answer(
     ends: Ends, prompt: int = 3, context: int | None = None, error: Exception | None = None
 ) -> WatchedGenerator:
     return WatchedGenerator(Generator(Begun(list(range(prompt))), error), Handler(ends[0]), context)
 
 
 def test_an_answer_ends_where_the_context_does(ends: Ends) -> None:
-    begun_answer, pieces = answering(ends, prompt=6, context=10).generate(None, None)
+    begun_answer, pieces = watch_answer(ends, prompt=6, context=10).generate(None, None)
     written_pieces = list(pieces)
     assert [piece.finish_reason for piece in written_pieces] == [None, None, None, "length"]
     assert begun_answer.is_stopped
@@ -186,13 +186,13 @@ def test_what_comes_together_is_one_event(
     """The first at once. What comes with a stop is never shown: what came before it is not among that."""
     monkeypatch.setattr("engines.mlx_lm.handler.share_time", lambda _streams: 3600.0)
     pieces = [Piece("0 "), Piece("1 "), Piece("2 "), Piece("3 ", finish)]
-    passed_on = list(answering(ends)._follow_pieces(Begun([]), iter(pieces), None))
+    passed_on = list(watch_answer(ends)._follow_pieces(Begun([]), iter(pieces), None))
     assert [piece.text for piece in passed_on] == texts
     assert passed_on[-1].finish_reason == finish
 
 
 def test_a_prompt_that_fills_the_context_is_the_client_s_fault(ends: Ends) -> None:
-    model = answering(ends, prompt=10, context=10)
+    model = watch_answer(ends, prompt=10, context=10)
     with pytest.raises(ValueError, match="10 tokens, and the context holds 10"):
         model.generate(None, None)
     assert model.status(404) == 400
@@ -200,7 +200,7 @@ def test_a_prompt_that_fills_the_context_is_the_client_s_fault(ends: Ends) -> No
 
 
 def test_a_client_that_has_gone_stops_the_work(ends: Ends) -> None:
-    begun_answer, pieces = answering(ends).generate(None, None)
+    begun_answer, pieces = watch_answer(ends).generate(None, None)
     next(pieces)
     ends[1].close()
     with pytest.raises(Exception, match=r"^$") as error:
@@ -210,7 +210,7 @@ def test_a_client_that_has_gone_stops_the_work(ends: Ends) -> None:
 
 
 def test_a_client_that_has_gone_is_noticed_while_the_prompt_is_read(ends: Ends) -> None:
-    model = answering(ends)
+    model = watch_answer(ends)
     model.generate(None, None)
     progress = model._generator.begun_with[2]
     progress(1, 2)
@@ -221,14 +221,14 @@ def test_a_client_that_has_gone_is_noticed_while_the_prompt_is_read(ends: Ends) 
 
 @pytest.mark.parametrize(("error", "status"), [(ValueError(), 400), (KeyError(), 400), (RuntimeError(), 500)])
 def test_only_the_client_s_mistakes_are_the_client_s(ends: Ends, error: Exception, status: int) -> None:
-    model = answering(ends, error=error)
+    model = watch_answer(ends, error=error)
     with pytest.raises(type(error)):
         model.generate(None, None)
     assert model.status(404) == status
 
 
 def test_nothing_is_wrong_before_anything_went_wrong(ends: Ends) -> None:
-    assert answering(ends).status(200) == 200
+    assert watch_answer(ends).status(200) == 200
 
 
 class Upstream:

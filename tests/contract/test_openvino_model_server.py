@@ -58,7 +58,7 @@ HTTPServer((told.rest_bind_address, told.rest_port), Handler).serve_forever()
 """
 
 
-def planned(executable: Path, port: int = 50_001, **options: Any) -> LaunchPlan:  # noqa: ANN401 -- of several types
+def make_plan(executable: Path, port: int = 50_001, **options: Any) -> LaunchPlan:  # noqa: ANN401 -- of several types
     place = EngineLocation(folder=executable.parent, version="2026.4.1", backend="gpu", executable=executable)
     installation = ADAPTER.probe(place)
     assert isinstance(installation, EngineInstallation)
@@ -69,7 +69,7 @@ def planned(executable: Path, port: int = 50_001, **options: Any) -> LaunchPlan:
 
 
 def test_the_command_line() -> None:
-    plan = planned(Path("/opt/ovms/bin/ovms"), slots=8, kv_type="q8_0", prefix_cache=False, max_batch_tokens=512)
+    plan = make_plan(Path("/opt/ovms/bin/ovms"), slots=8, kv_type="q8_0", prefix_cache=False, max_batch_tokens=512)
     (process,) = plan.processes
     assert " ".join(process.argv) == (
         "/opt/ovms/bin/ovms --rest_bind_address 127.0.0.1 --rest_port 50001 --api_key_file api_key --model_name tiny "
@@ -82,14 +82,14 @@ def test_the_command_line() -> None:
 
 
 def test_what_it_decides_itself_is_left_out_and_said() -> None:
-    plan = planned(Path("/opt/ovms/bin/ovms"), context=4096, threads=3)
+    plan = make_plan(Path("/opt/ovms/bin/ovms"), context=4096, threads=3)
     assert [omission.option for omission in plan.left_out] == ["context", "threads"]
     assert plan.context is None
-    assert not planned(Path("/opt/ovms/bin/ovms")).left_out
+    assert not make_plan(Path("/opt/ovms/bin/ovms")).left_out
 
 
 def test_its_key_is_in_a_file_and_nowhere_else() -> None:
-    plan = planned(Path("/opt/ovms/bin/ovms"))
+    plan = make_plan(Path("/opt/ovms/bin/ovms"))
     (process,) = plan.processes
     assert KEY not in " ".join([*process.argv, *process.env.values()])
     assert [(file.name, file.content) for file in plan.files] == [("api_key", KEY.encode())]
@@ -98,7 +98,7 @@ def test_its_key_is_in_a_file_and_nowhere_else() -> None:
 @pytest.mark.parametrize("options", [{"lora": (Path("/x"),)}, {"kv_type": "q4_0"}, {"chat_template": "x"}])
 def test_what_it_cannot_honour_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"\.$"):
-        planned(Path("/opt/ovms/bin/ovms"), **options)
+        make_plan(Path("/opt/ovms/bin/ovms"), **options)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a script")
@@ -107,7 +107,7 @@ async def test_it_is_ready_once_its_model_is_and_wants_the_key(tmp_path: Path, u
     program.parent.mkdir()
     program.write_text(STAND_IN.format(python=sys.executable), encoding="utf-8")
     program.chmod(0o755)
-    plan = planned(program, unused_port)
+    plan = make_plan(program, unused_port)
     for file in plan.files:
         (tmp_path / file.name).write_bytes(file.content)
     (process,) = plan.processes

@@ -36,7 +36,7 @@ ENDS = [
 ]
 
 
-def started(adapter: ServerAdapter, go: Path, **more: str) -> Worker:
+def start_server(adapter: ServerAdapter, go: Path, **more: str) -> Worker:
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "fake_servers")])
     env = {"PYTHONPATH": path, "PLAYED_GO": str(go), **more}
     installation = EngineInstallation(
@@ -56,7 +56,7 @@ def start(tmp_path: Path) -> Iterator[Callable[[ServerAdapter], Worker]]:
     workers: list[Worker] = []
 
     def run(adapter: ServerAdapter) -> Worker:
-        workers.append(started(adapter, tmp_path / "go"))
+        workers.append(start_server(adapter, tmp_path / "go"))
         return workers[-1]
 
     yield run
@@ -100,7 +100,7 @@ def test_it_ends_as_it_ends_and_the_cause_is_named(
     adapter: ServerAdapter, case: dict[str, Any], tmp_path: Path
 ) -> None:
     log = LOGS / adapter.descriptor.id / f"{case['case']}.log"
-    worker = started(adapter, tmp_path / "go", PLAYED_END=str(log), PLAYED_CODE=str(case["code"]))
+    worker = start_server(adapter, tmp_path / "go", PLAYED_END=str(log), PLAYED_CODE=str(case["code"]))
     with closing(worker):
         assert worker.ended().kind == case["kind"]
 

@@ -26,16 +26,16 @@ def mark() -> str:
 
 @pytest.fixture
 def script(tmp_path: Path) -> Callable[[str], Path]:
-    def written(text: str) -> Path:
+    def write_program(text: str) -> Path:
         program = tmp_path / "program"
         program.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
         program.chmod(0o755)
         return program
 
-    return written
+    return write_program
 
 
-def running(mark: str) -> list[int]:
+def find_processes(mark: str) -> list[int]:
     return [
         process.pid for process in psutil.process_iter(["cmdline"]) if (process.info["cmdline"] or [])[-1:] == [mark]
     ]
@@ -57,7 +57,7 @@ def test_it_is_told_no_secrets_of_ours(script: Callable[[str], Path], monkeypatc
 def test_one_that_hangs_is_ended_with_all_it_started(script: Callable[[str], Path], mark: str) -> None:
     answer = answer_of((str(script(f"echo so far; sleep {mark} & sleep {mark}")),), 0.3)
     assert (answer.text, answer.code, answer.is_late) == ("so far\n", None, True)
-    wait_until(lambda: not running(mark))
+    wait_until(lambda: not find_processes(mark))
     assert output_of((str(script(f"echo so far; sleep {mark}")),), 0.3) == ""
 
 
@@ -66,7 +66,7 @@ def test_what_it_leaves_in_the_background_is_ended_and_its_answer_counts(
 ) -> None:
     answer = answer_of((str(script(f"sleep {mark} & echo done")),), 0.3)
     assert (answer.text, answer.code, answer.is_late) == ("done\n", 0, False)
-    wait_until(lambda: not running(mark))
+    wait_until(lambda: not find_processes(mark))
 
 
 def test_calling_off_ends_what_is_being_asked_and_asks_nothing_more(script: Callable[[str], Path], mark: str) -> None:
@@ -78,7 +78,7 @@ def test_calling_off_ends_what_is_being_asked_and_asks_nothing_more(script: Call
         with pytest.raises(ProbeCancelled):
             answer_of((str(script("echo once more")),))
         caller.join()
-    wait_until(lambda: not running(mark))
+    wait_until(lambda: not find_processes(mark))
     assert output_of((str(script("echo again")),)) == "again\n"
 
 
@@ -88,10 +88,10 @@ ASKS = "import sys; from engines.program_probe import answer_of; answer_of(sys.a
 def test_it_does_not_outlive_whoever_asks(script: Callable[[str], Path], mark: str) -> None:
     program = script(f"sleep {mark} & sleep {mark}")
     asker = subprocess.Popen([sys.executable, "-c", ASKS, str(program)])
-    wait_until(lambda: len(running(mark)) == 2)
+    wait_until(lambda: len(find_processes(mark)) == 2)
     asker.kill()
     asker.wait()
-    wait_until(lambda: not running(mark))
+    wait_until(lambda: not find_processes(mark))
 
 
 def test_flags_are_asked_for_once_and_again_when_the_program_is_another(

@@ -61,7 +61,7 @@ SINGLE = {
 }
 
 
-def installed(adapter: ServerAdapter, flags: frozenset[str] = frozenset()) -> EngineInstallation:
+def make_installation(adapter: ServerAdapter, flags: frozenset[str] = frozenset()) -> EngineInstallation:
     return EngineInstallation(
         engine=adapter.descriptor.id, version="99.0", backend="cuda", python=Path("/e/bin/python"), flags=flags
     )
@@ -70,7 +70,7 @@ def installed(adapter: ServerAdapter, flags: frozenset[str] = frozenset()) -> En
 def plan(adapter: ServerAdapter, installation: EngineInstallation | None = None, **options: Any) -> LaunchPlan:  # noqa: ANN401 -- any field
     kind = max(adapter.descriptor.formats)
     model = ModelSource(name="served", path=Path("/models/m"), format=kind)
-    return adapter.plan(model, LaunchOptions(**options), NET, installation or installed(adapter))
+    return adapter.plan(model, LaunchOptions(**options), NET, installation or make_installation(adapter))
 
 
 def known_options(adapter: ServerAdapter) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def test_reserved_arguments_are_refused_in_every_spelling(adapter: ServerAdapter
 def test_other_arguments_are_passed_on_but_not_what_the_version_lacks(adapter: ServerAdapter) -> None:
     assert plan(adapter, extra_args=("--seed", "7")).processes[0].argv[-2:] == ("--seed", "7")
     with pytest.raises(ValueError, match="has no argument --seed"):
-        plan(adapter, installed(adapter, frozenset({"--other"})), extra_args=("--seed", "7"))
+        plan(adapter, make_installation(adapter, frozenset({"--other"})), extra_args=("--seed", "7"))
     with pytest.raises(ValueError, match="begin with a dash"):
         plan(adapter, extra_args=("--seed", "7", "/another/model"))
 
@@ -130,11 +130,11 @@ def test_other_arguments_are_passed_on_but_not_what_the_version_lacks(adapter: S
 def test_what_it_can_do_without_is_left_out_with_a_word_and_the_rest_is_refused(adapter: ServerAdapter) -> None:
     argv = set(plan(adapter, context=512).processes[0].argv)
     flags = frozenset(name for row in adapter.flag_table.flags if not row.can_do_without for name in row.names) | argv
-    launch_plan = plan(adapter, installed(adapter, flags), context=512, max_batch_tokens=64)
+    launch_plan = plan(adapter, make_installation(adapter, flags), context=512, max_batch_tokens=64)
     if adapter is not MLC_LLM:  # its sizes share one flag
         assert [each.option for each in launch_plan.left_out] == ["max_batch_tokens"]
         with pytest.raises(ValueError, match=r"99\.0 has no --\S+, so the length of the context cannot be set\.$"):
-            plan(adapter, installed(adapter, frozenset({"--x"})), context=512)
+            plan(adapter, make_installation(adapter, frozenset({"--x"})), context=512)
     assert launch_plan.left_out or adapter is MLC_LLM
 
 

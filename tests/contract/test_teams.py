@@ -32,7 +32,7 @@ def team(*nodes: str) -> Team:
     return Team(nodes=nodes, model=MODEL, options=OPTIONS, net=NET, installation=FOUND)
 
 
-def written(plan: TeamPlan) -> str:
+def write_commands(plan: TeamPlan) -> str:
     lines = []
     for step in plan.steps:
         env = sorted(f"{name}={value}" for name, value in step.process.env.items())
@@ -43,14 +43,14 @@ def written(plan: TeamPlan) -> str:
 @pytest.mark.parametrize("engine", ["vllm", "dynamo"])
 def test_what_is_run_where_is_as_it_was_reviewed(engine: str) -> None:
     plan = team_plan(engine, team("10.0.0.1", "10.0.0.2", "10.0.0.3"))
-    assert written(plan) == (GOLDEN / f"team-{engine}.txt").read_text(encoding="utf-8")
+    assert write_commands(plan) == (GOLDEN / f"team-{engine}.txt").read_text(encoding="utf-8")
     assert plan.base_url == "http://127.0.0.1:50001"
 
 
 @pytest.mark.parametrize("engine", ["vllm", "dynamo"])
 def test_no_key_is_shown_and_the_trusting_ports_are_named(engine: str) -> None:
     plan = team_plan(engine, team("a", "b"))
-    assert "secret" not in written(plan)
+    assert "secret" not in write_commands(plan)
     assert any("trusts everyone" in note for note in plan.notes)
 
 

@@ -46,7 +46,7 @@ def worker(body: str, env: dict[str, str] | None = None) -> Iterator["subprocess
             process.kill()
 
 
-def piped(pipe: IO[str] | None) -> IO[str]:
+def expect_pipe(pipe: IO[str] | None) -> IO[str]:
     assert pipe is not None
     return pipe
 
@@ -76,27 +76,27 @@ def test_the_launch_arrives_and_leaves_the_environment() -> None:
     code_left = "[name for name in os.environ if 'ROUNDHOUSE_WORKER' in name]"
     body = f"worker_base.emit('seen', config=launch.config, key=launch.key, left={code_left})"
     with worker(body) as process:
-        seen_environment = json.loads(piped(process.stdout).readline())
+        seen_environment = json.loads(expect_pipe(process.stdout).readline())
     assert seen_environment == {"event": "seen", "config": {"a": 1}, "key": "secret", "left": []}
 
 
 def test_what_a_library_does_to_standard_output_keeps_nothing_back() -> None:
     with worker("os.dup2(2, 1); os.write(2, b'half a line'); worker_base.emit('ready', text='é')") as process:
-        assert json.loads(piped(process.stdout).readline()) == {"event": "ready", "text": "é"}
-        assert piped(process.stderr).read() == "half a line"
+        assert json.loads(expect_pipe(process.stdout).readline()) == {"event": "ready", "text": "é"}
+        assert expect_pipe(process.stderr).read() == "half a line"
 
 
 def test_it_ends_when_its_standard_input_ends() -> None:
     with worker("worker_base.emit('ready'); threading.Event().wait()") as process:
-        piped(process.stdout).readline()
-        piped(process.stdin).close()
+        expect_pipe(process.stdout).readline()
+        expect_pipe(process.stdin).close()
         assert process.wait(WITHIN_S) == worker_base.ExitCode.LOST_PARENT
 
 
 def test_what_is_written_to_it_is_ignored() -> None:
     with worker("worker_base.emit('ready'); threading.Event().wait(0.2)") as process:
-        piped(process.stdin).write("cmd_router_to_child:exit\n")
-        piped(process.stdin).flush()
+        expect_pipe(process.stdin).write("cmd_router_to_child:exit\n")
+        expect_pipe(process.stdin).flush()
         assert process.wait(WITHIN_S) == 0
 
 
@@ -104,14 +104,14 @@ def test_the_engine_reads_from_an_input_that_never_ends() -> None:
     body = "reader = threading.Thread(target=sys.stdin.read, daemon=True); reader.start(); reader.join(0.2); "
     body += "worker_base.emit('waiting', still=reader.is_alive()); os._exit(0)"
     with worker(body) as process:
-        assert json.loads(piped(process.stdout).readline())["still"]
+        assert json.loads(expect_pipe(process.stdout).readline())["still"]
 
 
 @posix_only
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_inside_native_code(how: signal.Signals) -> None:
     with worker(HOLD_THE_INTERPRETER) as process:
-        piped(process.stdout).readline()
+        expect_pipe(process.stdout).readline()
         process.send_signal(how)
         assert process.wait(30) == -how, "half of what the native call takes"
 
@@ -129,7 +129,7 @@ def test_it_dies_with_its_parent_inside_native_code() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", parent], env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
-        orphan = psutil.Process(int(piped(process.stdout).readline()))
+        orphan = psutil.Process(int(expect_pipe(process.stdout).readline()))
         process.kill()
         psutil.wait_procs([orphan], timeout=WITHIN_S)
         assert not orphan.is_running()

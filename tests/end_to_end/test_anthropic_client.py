@@ -185,7 +185,7 @@ def test_a_whole_round_with_a_tool(api: Anthropic) -> None:
 
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_an_end_says_why(api: Anthropic, *, is_streamed: bool) -> None:
-    def ended(**wishes: object) -> tuple[str | None, str | None]:
+    def read_end(**wishes: object) -> tuple[str | None, str | None]:
         arguments: dict[str, Any] = {"model": "counts", "max_tokens": 50, "messages": ASKED, **wishes}
         if not is_streamed:
             reply = api.messages.create(**arguments)
@@ -194,9 +194,9 @@ def test_an_end_says_why(api: Anthropic, *, is_streamed: bool) -> None:
                 reply = stream.get_final_message()
         return reply.stop_reason, reply.stop_sequence
 
-    assert ended() == ("end_turn", None)
-    assert ended(max_tokens=2) == ("max_tokens", None)
-    assert ended(stop_sequences=["never", "three"]) == ("stop_sequence", "three")
+    assert read_end() == ("end_turn", None)
+    assert read_end(max_tokens=2) == ("max_tokens", None)
+    assert read_end(stop_sequences=["never", "three"]) == ("stop_sequence", "three")
 
 
 def test_system_turns_anywhere_reach_the_model(api: Anthropic) -> None:

@@ -58,7 +58,7 @@ def distant(client: GatewayClient, far: GatewayClient, key: str) -> str:
     return model.name
 
 
-def running(client: GatewayClient) -> dict[str, EngineStatus]:
+def list_running(client: GatewayClient) -> dict[str, EngineStatus]:
     return {status.model: status for status in client.get("/running", list[EngineStatus])}
 
 
@@ -76,10 +76,10 @@ def test_openais_client_is_answered_by_the_other_one(client: GatewayClient, far:
         text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
         assert text == whole.choices[0].message.content
         assert api.completions.create(model=distant, prompt="GGUF is", max_tokens=4).usage
-    assert running(far)["guide"].engine == "llama.cpp"
-    status = running(client)[distant]
+    assert list_running(far)["guide"].engine == "llama.cpp"
+    status = list_running(client)[distant]
     assert (status.engine, status.pid, status.memory_bytes) == ("attached", None, None)
-    assert "guide" not in running(client)
+    assert "guide" not in list_running(client)
 
 
 def test_ollamas_client_is_too(client: GatewayClient, distant: str) -> None:

@@ -26,7 +26,7 @@ BEFORE, AFTER = "def one():\n    ", "\n"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def chosen(client: GatewayClient, home: Paths) -> None:
+def choose_coder(client: GatewayClient, home: Paths) -> None:
     replace(CODER, values={**CODER.values, "llama.context_length": 8192}).write(home.models / "completer.gguf")
     QWEN.write(home.models / "base.gguf")
     TinyLlama().write(home.models / "talker.gguf")

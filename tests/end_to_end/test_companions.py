@@ -29,13 +29,13 @@ def tiny(folder: Path) -> Path:
     return TinyLlama(values=TOLD).write(folder / "tiny.gguf")
 
 
-def started(model: Path, **options: Any) -> Worker:  # noqa: ANN401 -- options of every type
+def start_worker(model: Path, **options: Any) -> Worker:  # noqa: ANN401 -- options of every type
     worker = Worker(model, LaunchOptions(context=512, slots=1, **options))
     assert worker.is_ready(), worker.lines[-20:]
     return worker
 
 
-def written(worker: Worker, **wishes: object) -> Any:  # noqa: ANN401 -- JSON
+def write_answer(worker: Worker, **wishes: object) -> Any:  # noqa: ANN401 -- JSON
     body = {"messages": HELLO, "max_tokens": 24, "ignore_eos": True, "temperature": 0, **wishes}
     return worker.ask("/v1/chat/completions", body)
 
@@ -46,21 +46,21 @@ def usual(worker: Worker) -> dict[str, float]:
 
 
 def test_what_is_said_at_the_start_goes_before_what_the_file_says(tiny: Path) -> None:
-    with closing(started(tiny, sampling=SamplingDefaults(temperature=0.5, repeat_penalty=1.25))) as worker:
+    with closing(start_worker(tiny, sampling=SamplingDefaults(temperature=0.5, repeat_penalty=1.25))) as worker:
         assert usual(worker) == {"temperature": 0.5, "top_k": 7, "top_p": 0.95, "min_p": 0.125, "repeat_penalty": 1.25}
 
 
 def test_the_files_own_sampling_can_be_switched_off(tiny: Path) -> None:
-    with closing(started(tiny, sampling=SamplingDefaults(is_all=True))) as worker:
+    with closing(start_worker(tiny, sampling=SamplingDefaults(is_all=True))) as worker:
         assert usual(worker) == {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05, "repeat_penalty": 1.0}
 
 
 def test_a_draft_writes_ahead_and_changes_nothing(tiny: Path, folder: Path) -> None:
     smaller = TinyLlama(layers=1).write(folder / "smaller.gguf")
-    with closing(started(tiny)) as worker:
-        alone = written(worker)["choices"][0]["message"]["content"]
-    with closing(started(tiny, draft=Draft(path=smaller, tokens=4))) as worker:
-        drafted_text = written(worker)
+    with closing(start_worker(tiny)) as worker:
+        alone = write_answer(worker)["choices"][0]["message"]["content"]
+    with closing(start_worker(tiny, draft=Draft(path=smaller, tokens=4))) as worker:
+        drafted_text = write_answer(worker)
     assert drafted_text["choices"][0]["message"]["content"] == alone
     assert drafted_text["timings"]["draft_n"] > 0
 
@@ -68,10 +68,10 @@ def test_a_draft_writes_ahead_and_changes_nothing(tiny: Path, folder: Path) -> N
 @pytest.mark.slow
 def test_a_lora_adapter_changes_what_is_written(tiny: Path, folder: Path) -> None:
     adapter = lora_for(TinyLlama(), folder / "style.gguf")
-    with closing(started(tiny)) as worker:
-        alone = written(worker)["choices"][0]["message"]["content"]
-    with closing(started(tiny, lora=(adapter,))) as worker:
-        assert written(worker)["choices"][0]["message"]["content"] != alone
+    with closing(start_worker(tiny)) as worker:
+        alone = write_answer(worker)["choices"][0]["message"]["content"]
+    with closing(start_worker(tiny, lora=(adapter,))) as worker:
+        assert write_answer(worker)["choices"][0]["message"]["content"] != alone
         assert [listed_adapter["path"] for listed_adapter in worker.ask("/lora-adapters")] == [str(adapter)]
 
 
@@ -86,22 +86,22 @@ def test_a_lora_adapter_of_another_model_fails_with_a_cause(tiny: Path, folder: 
 
 def test_another_template_takes_the_place_of_the_models_own(tiny: Path) -> None:
     template = "{% for m in messages %}[{{ m.content }}]{% endfor %}"
-    with closing(started(tiny, chat_template=template)) as worker:
+    with closing(start_worker(tiny, chat_template=template)) as worker:
         assert worker.ask("/apply-template", {"messages": HELLO})["prompt"] == "[hello]"
 
 
 @pytest.mark.slow
 def test_a_projector_lets_it_see(tiny: Path, folder: Path) -> None:
     projector = projector_for(TinyLlama(), folder / "mmproj.gguf")
-    with closing(started(tiny, projector=projector)) as worker:
-        red, blue = (seen(worker, color) for color in ((255, 0, 0), (0, 0, 255)))
+    with closing(start_worker(tiny, projector=projector)) as worker:
+        red, blue = (describe_picture(worker, color) for color in ((255, 0, 0), (0, 0, 255)))
     assert red["usage"]["prompt_tokens"] > IMAGE_TOKENS
     assert red["choices"][0]["message"]["content"] != blue["choices"][0]["message"]["content"]
 
 
-def seen(worker: Worker, color: tuple[int, int, int]) -> Any:  # noqa: ANN401 -- JSON
+def describe_picture(worker: Worker, color: tuple[int, int, int]) -> Any:  # noqa: ANN401 -- JSON
     picture = {"type": "image_url", "image_url": {"url": png(color)}}
-    return written(worker, messages=[{"role": "user", "content": [{"type": "text", "text": "hello"}, picture]}])
+    return write_answer(worker, messages=[{"role": "user", "content": [{"type": "text", "text": "hello"}, picture]}])
 
 
 def png(color: tuple[int, int, int]) -> str:

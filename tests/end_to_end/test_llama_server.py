@@ -64,12 +64,12 @@ def test_it_says_what_the_worker_says(worker: Worker) -> None:
 
 
 def test_its_load_and_its_memory_are_told(worker: Worker) -> None:
-    wait_until(lambda: allocated(worker) >= {"model", "kv", "compute"})
+    wait_until(lambda: list_buffers(worker) >= {"model", "kv", "compute"})
     wait_until(lambda: ContextSet(tokens=512, slots=2) in worker.events())
     assert LoadProgress(stage="Reading weights", fraction=1.0) in worker.events()
 
 
-def allocated(worker: Worker) -> set[str]:
+def list_buffers(worker: Worker) -> set[str]:
     return {event.purpose for event in worker.events() if isinstance(event, BufferAllocated)}
 
 

@@ -26,21 +26,21 @@ def api(client: GatewayClient) -> Iterator[httpx.Client]:
         yield http_client
 
 
-def posted(api: httpx.Client, path: str, **document: object) -> dict[str, Any]:
+def post_document(api: httpx.Client, path: str, **document: object) -> dict[str, Any]:
     reply = api.post(path, json={"model": "guide", **document})
     assert reply.status_code == 200, reply.text
     body: dict[str, Any] = reply.json()
     return body
 
 
-def streamed(api: httpx.Client, path: str, **document: object) -> list[dict[str, Any]]:
+def stream_events(api: httpx.Client, path: str, **document: object) -> list[dict[str, Any]]:
     with api.stream("POST", path, json={"model": "guide", "stream": True, **document}) as reply:
         lines = [line.removeprefix("data: ") for line in reply.iter_lines() if line.startswith("data: ")]
     return [json.loads(line) for line in lines if line != "[DONE]"]
 
 
 def test_load_look_and_unload(api: httpx.Client) -> None:
-    loaded_model = posted(api, "/api/v1/models/load", context_length=1024, echo_load_config=True)
+    loaded_model = post_document(api, "/api/v1/models/load", context_length=1024, echo_load_config=True)
     assert (loaded_model["status"], loaded_model["type"], loaded_model["instance_id"]) == ("loaded", "llm", "guide")
     assert loaded_model["load_time_seconds"] > 0
     assert loaded_model["load_config"]["context_length"] == 1024
@@ -59,7 +59,7 @@ def test_load_look_and_unload(api: httpx.Client) -> None:
 
 def test_a_chat_loads_the_model_and_tells_of_it(api: httpx.Client) -> None:
     api.post("/api/v1/models/unload", json={"instance_id": "guide"})
-    events = streamed(api, "/api/v1/chat", input=QUESTION, max_output_tokens=20, **SAME)
+    events = stream_events(api, "/api/v1/chat", input=QUESTION, max_output_tokens=20, **SAME)
     kinds = [event["type"] for event in events]
     assert kinds[:2] == ["chat.start", "model_load.start"]
     assert kinds.index("model_load.end") < kinds.index("prompt_processing.end") < kinds.index("message.start")
@@ -68,14 +68,16 @@ def test_a_chat_loads_the_model_and_tells_of_it(api: httpx.Client) -> None:
 
 
 def test_a_chat_is_the_same_streamed_and_not_and_goes_on(api: httpx.Client) -> None:
-    whole = posted(api, "/api/v1/chat", input=QUESTION, max_output_tokens=20, **SAME)
-    events = streamed(api, "/api/v1/chat", input=QUESTION, max_output_tokens=20, **SAME)
+    whole = post_document(api, "/api/v1/chat", input=QUESTION, max_output_tokens=20, **SAME)
+    events = stream_events(api, "/api/v1/chat", input=QUESTION, max_output_tokens=20, **SAME)
     text = "".join(event["content"] for event in events if event["type"] == "message.delta")
     assert [{"type": "message", "content": text}] == events[-1]["result"]["output"] == whole["output"]
     assert 0 < whole["stats"]["total_output_tokens"] <= 20
     assert whole["stats"]["tokens_per_second"] > 0
     assert whole["stats"]["time_to_first_token_seconds"] > 0
-    more = posted(api, "/api/v1/chat", input="And?", previous_response_id=whole["response_id"], max_output_tokens=4)
+    more = post_document(
+        api, "/api/v1/chat", input="And?", previous_response_id=whole["response_id"], max_output_tokens=4
+    )
     assert more["stats"]["input_tokens"] > whole["stats"]["input_tokens"] + whole["stats"]["total_output_tokens"]
 
 
@@ -83,8 +85,8 @@ def test_a_chat_is_the_same_streamed_and_not_and_goes_on(api: httpx.Client) -> N
     ("path", "body"), [("chat/completions", {"messages": MESSAGES}), ("completions", {"prompt": "Round"})]
 )
 def test_statistics_come_with_whole_answers_and_streams(api: httpx.Client, path: str, body: dict[str, object]) -> None:
-    whole = posted(api, f"/api/v0/{path}", max_tokens=12, **SAME, **body)
-    *_, last = streamed(api, f"/api/v0/{path}", max_tokens=12, **SAME, **body)
+    whole = post_document(api, f"/api/v0/{path}", max_tokens=12, **SAME, **body)
+    *_, last = stream_events(api, f"/api/v0/{path}", max_tokens=12, **SAME, **body)
     for reply in (whole, last):
         assert reply["stats"]["tokens_per_second"] > 0
         assert reply["stats"]["time_to_first_token"] >= 0
@@ -97,7 +99,7 @@ def test_statistics_come_with_whole_answers_and_streams(api: httpx.Client, path:
 
 
 def test_a_ttl_is_kept(api: httpx.Client, client: GatewayClient) -> None:
-    posted(api, "/api/v0/chat/completions", messages=MESSAGES, max_tokens=2, ttl=1)
+    post_document(api, "/api/v0/chat/completions", messages=MESSAGES, max_tokens=2, ttl=1)
     wait_until(lambda: all(status.model != "guide" for status in client.get("/running", list[EngineStatus])))
 
 
@@ -115,14 +117,14 @@ def test_a_prompt_that_is_too_long_is_the_callers_mistake(api: httpx.Client) -> 
     assert (older.status_code, older.json()["error"]["code"]) == (400, "context_length_exceeded")
     newer = api.post("/api/v1/chat", json={"model": "guide", "input": "word " * 9000})
     assert (newer.status_code, newer.json()["error"]["type"]) == (400, "invalid_request")
-    events = streamed(api, "/api/v1/chat", input="word " * 9000)
+    events = stream_events(api, "/api/v1/chat", input="word " * 9000)
     assert [event["type"] for event in events][-2:] == ["error", "chat.end"]
     assert events[-2]["error"]["code"] == "context_length_exceeded"
 
 
 def test_embeddings_come_with_who_made_them(api: httpx.Client, home: Paths) -> None:
     TinyLlama(values={"llama.pooling_type": 1}).write(home.models / "embed.gguf")
-    reply = posted(api, "/api/v0/embeddings", model="embed", input=["hello", "world"])
+    reply = post_document(api, "/api/v0/embeddings", model="embed", input=["hello", "world"])
     assert [len(item["embedding"]) for item in reply["data"]] == [len(reply["data"][0]["embedding"])] * 2
     assert reply["stats"]["generation_time"] > 0
     assert reply["model_info"]["arch"] == "llama"

@@ -110,12 +110,12 @@ def test_damaged_weights_are_named(start: Start, tmp_path: Path) -> None:
     weights = model / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100_000])
     with closing(start(model)) as worker:
-        failure = ended(worker)
+        failure = expect_failure(worker)
     assert failure.kind is FailureKind.MODEL_CORRUPT
     assert failure.evidence
 
 
-def ended(worker: Worker) -> Any:  # noqa: ANN401 -- a Failure
+def expect_failure(worker: Worker) -> Any:  # noqa: ANN401 -- a Failure
     assert not worker.is_ready(), worker.lines
     return worker.ended()
 

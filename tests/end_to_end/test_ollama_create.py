@@ -38,7 +38,7 @@ def noise(home: Paths) -> str:
     return "noise"
 
 
-def rendered(client: GatewayClient, model: str, messages: list[dict[str, str]]) -> str:
+def render_prompt(client: GatewayClient, model: str, messages: list[dict[str, str]]) -> str:
     """What the engine would read, by llama-server's own route."""
     url = client.gateway.url + "/apply-template"
     reply = httpx.post(url, json={"model": model, "messages": messages}, timeout=60)
@@ -101,7 +101,7 @@ def test_a_template_is_what_the_engine_reads(
     api.create(name, from_=noise, template=template)
     assert api.show(name).template == template
     turns = [("system", "Sys"), ("user", "one"), ("assistant", "two"), ("user", "three")]
-    assert rendered(client, name, [{"role": role, "content": text} for role, text in turns]) == reads
+    assert render_prompt(client, name, [{"role": role, "content": text} for role, text in turns]) == reads
     api.delete(name)
 
 

@@ -30,7 +30,7 @@ from engines.onnx_genai.launch import ADAPTER as ONNX
 from engines.openvino.launch import ADAPTER as OPENVINO
 from tests.depth import IS_DEEP
 from tests.end_to_end.worker import KEY, WITHIN_S, Engine, Worker
-from tests.engine_environments import installed
+from tests.engine_environments import find_installed
 from tests.patience import wait_until
 
 pytestmark = pytest.mark.slow
@@ -82,7 +82,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def start(engine: str) -> Callable[..., Worker]:
-    installation = installed(ADAPTERS[engine], *VARIANTS[engine])
+    installation = find_installed(ADAPTERS[engine], *VARIANTS[engine])
     form = ModelFormat.GGUF if engine == MISTRAL_GGUF else None
 
     def run(model: Path = FORMS[engine], options: LaunchOptions = OPTIONS) -> Worker:
@@ -115,10 +115,12 @@ def test_an_answer_goes_on_with_the_assistants_words(worker: Worker, engine: str
     bare = worker.ask("/v1/completions", {"prompt": prompt, "max_tokens": 12, "temperature": 0})
     assert answer.strip()
     assert answer == bare["choices"][0]["text"]
-    assert refused(worker, "/v1/chat/completions", {"messages": QUESTION, "continue_final_message": True})[0] == 400
+    assert (
+        expect_refusal(worker, "/v1/chat/completions", {"messages": QUESTION, "continue_final_message": True})[0] == 400
+    )
 
 
-def refused(worker: Worker, path: str, body: object) -> tuple[int, dict[str, Any]]:
+def expect_refusal(worker: Worker, path: str, body: object) -> tuple[int, dict[str, Any]]:
     connection = open_connection(worker, path, body)
     with closing(connection), connection.getresponse() as reply:
         error: dict[str, Any] = json.loads(reply.read())["error"]
@@ -213,7 +215,7 @@ def test_a_schema_it_cannot_follow_harms_nobody_else(worker: Worker) -> None:
     alone = ask_worker(worker)["message"]["content"]
     with ThreadPoolExecutor(4) as pool:
         others = [pool.submit(ask_worker, worker) for _ in range(3)]
-        status, error = refused(worker, "/v1/chat/completions", {"messages": QUESTION, "response_format": shape})
+        status, error = expect_refusal(worker, "/v1/chat/completions", {"messages": QUESTION, "response_format": shape})
     assert (status, error["code"], error["param"]) == (400, "invalid_schema", "response_format")
     assert {other.result()["message"]["content"] for other in others} == {alone}
 
@@ -236,7 +238,7 @@ def test_a_context_that_is_full_ends_an_answer(worker: Worker) -> None:
 
 def test_a_prompt_too_long_is_refused_with_both_counts(worker: Worker) -> None:
     long = [{"role": "user", "content": "a b " * 600}]
-    status, error = refused(worker, "/v1/chat/completions", {"messages": long})
+    status, error = expect_refusal(worker, "/v1/chat/completions", {"messages": long})
     assert (status, error["type"], error["n_ctx"]) == (400, "exceed_context_size_error", 512)
     assert error["n_prompt_tokens"] > 512
 
@@ -262,7 +264,7 @@ def test_a_bias_keeps_a_word_away_or_is_refused(worker: Worker, engine: str) -> 
     if engine in {MISTRAL, MISTRAL_GGUF}:
         assert "fast" not in worker.ask("/v1/chat/completions", body)["choices"][0]["message"]["content"]
     elif engine != BINDING:
-        assert refused(worker, "/v1/chat/completions", body)[1]["code"] == "engine_cannot"
+        assert expect_refusal(worker, "/v1/chat/completions", body)[1]["code"] == "engine_cannot"
 
 
 def test_text_and_tokens_are_turned_into_each_other(worker: Worker) -> None:
@@ -311,7 +313,7 @@ def test_without_its_key_nothing_is_told(worker: Worker, path: str) -> None:
 
 @pytest.mark.parametrize("body", [{"messages": []}, {"messages": QUESTION, "n": 2}, {"messages": QUESTION, "stop": 5}])
 def test_what_makes_no_sense_is_refused(worker: Worker, body: dict[str, object]) -> None:
-    status, error = refused(worker, "/v1/chat/completions", body)
+    status, error = expect_refusal(worker, "/v1/chat/completions", body)
     assert (status, error["type"]) == (400, "invalid_request_error")
 
 
@@ -381,11 +383,15 @@ def test_every_engine_gives_the_same_greedy_text(worker: Worker) -> None:
     """Weights of 8 bits in blocks of 32 in most; only the order of sums and the KV cache's type differ."""
     with closing(Worker(GUIDE / "guide-q8_0.gguf", LaunchOptions(context=512, slots=1))) as reference:
         assert reference.is_ready()
-        different = [question for question in QUESTIONS if answered(reference, question) != answered(worker, question)]
+        different = [
+            question
+            for question in QUESTIONS
+            if answer_question(reference, question) != answer_question(worker, question)
+        ]
     assert not different
 
 
-def answered(worker: Worker, question: str) -> str:
+def answer_question(worker: Worker, question: str) -> str:
     body = {"messages": [{"role": "user", "content": question}], "temperature": 0, "max_tokens": 80}
     text: str = worker.ask("/v1/chat/completions", body)["choices"][0]["message"]["content"]
     return text

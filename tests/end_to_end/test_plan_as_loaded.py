@@ -22,10 +22,10 @@ from tests.engine_environments import engine_environment
 from tests.gguf_files import TinyLlama, Value
 from tests.patience import PATIENCE_S
 from tests.unit.advisor.engines import engines_on
-from tests.unit.advisor.test_recipes import described, linux
+from tests.unit.advisor.test_recipes import linux, make_machine
 
 GUIDE = RESOURCES / "guide"
-XEON = described(linux(cpu="Intel Xeon Platinum 8480+", ram_gb=16))
+XEON = make_machine(linux(cpu="Intel Xeon Platinum 8480+", ram_gb=16))
 CONTEXT, SLOTS = 500, 3
 LOGGED = 0.01 * 1024 * 1024
 """llama.cpp logs sizes in hundredths of a MiB."""
@@ -93,7 +93,7 @@ CASES = (
 )
 
 
-def planned(case: Loaded, kv_type: str | None) -> tuple[RunSetting, LaunchOptions]:
+def plan_case(case: Loaded, kv_type: str | None) -> tuple[RunSetting, LaunchOptions]:
     """Return how the advisor would run it, and what the engine is then told."""
     setting = RunSetting(engine=engines_on(XEON)[case.engine], context=CONTEXT, slots=SLOTS, kv_type=kv_type or "f16")
     options = LaunchOptions(context=CONTEXT, slots=SLOTS, kv_type=kv_type)
@@ -108,7 +108,7 @@ def planned(case: Loaded, kv_type: str | None) -> tuple[RunSetting, LaunchOption
 @pytest.mark.slow
 @pytest.mark.parametrize(("case", "kv_type"), CASES)
 def test_the_engine_has_what_the_plan_says(case: Loaded, kv_type: str | None) -> None:
-    setting, options = planned(case, kv_type)
+    setting, options = plan_case(case, kv_type)
     adapter, library_binding = ADAPTERS[case.engine], case.find()
     with closing(Worker(case.model, options, engine=Formed(adapter, library_binding, case.form))) as worker:  # type: ignore[arg-type]  # as an Engine
         assert worker.is_ready(), worker.lines

@@ -19,7 +19,7 @@ from app.core.api import PortFile
 from app.updates.exchange import next_of
 from tests.end_to_end.conftest import stop
 from tests.patience import wait_until
-from tests.range_server import Hub, serving
+from tests.range_server import Hub, serve_ranges
 from tests.releases import Publisher, archive
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a script")
@@ -84,7 +84,7 @@ class Copy:
 
 @pytest.fixture
 def publisher(tmp_path: Path) -> Iterator[Publisher]:
-    with serving(Hub()) as hub:
+    with serve_ranges(Hub()) as hub:
         yield Publisher(tmp_path, hub)
 
 

@@ -277,14 +277,14 @@ def test_no_engine_outlives_a_killed_parent(tiny: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as parent:
-        piped(parent.stdin).write(json.dumps([spec.argv, environment(spec)]) + "\n")
-        piped(parent.stdin).flush()
-        orphan = psutil.Process(int(piped(parent.stdout).readline()))
+        expect_pipe(parent.stdin).write(json.dumps([spec.argv, environment(spec)]) + "\n")
+        expect_pipe(parent.stdin).flush()
+        orphan = psutil.Process(int(expect_pipe(parent.stdout).readline()))
         parent.kill()
         ended_processes, _alive = psutil.wait_procs([orphan], timeout=QUICKLY_S)
         assert ended_processes
 
 
-def piped(pipe: IO[str] | None) -> IO[str]:
+def expect_pipe(pipe: IO[str] | None) -> IO[str]:
     assert pipe is not None
     return pipe

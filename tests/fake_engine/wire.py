@@ -66,13 +66,13 @@ Handler = Callable[[Request, Reply], Coroutine[object, object, None]]
 async def serve(handler: Handler, port: int) -> asyncio.Server:
     """Listen on loopback. A handler is cancelled when its client goes away."""
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             request = await _read(reader)
             await _until_gone(asyncio.create_task(handler(request, Reply(writer))), reader)
         writer.close()
 
-    return await asyncio.start_server(connected, "127.0.0.1", port, backlog=256)
+    return await asyncio.start_server(handle_connection, "127.0.0.1", port, backlog=256)
 
 
 async def _until_gone(work: "asyncio.Task[None]", reader: asyncio.StreamReader) -> None:

@@ -15,7 +15,7 @@ class Tensor:
         self.data = data
 
     def tolist(self) -> Any:
-        return _copied(self.data)
+        return _copy_nested(self.data)
 
     def item(self) -> Any:
         data = self.data
@@ -24,7 +24,7 @@ class Tensor:
         return data
 
     def view(self, *_shape: int) -> "Tensor":
-        return Tensor([[_copied(self.data)]])
+        return Tensor([[_copy_nested(self.data)]])
 
     def masked_fill(self, mask: "Tensor", value: float) -> "Tensor":
         assert len(mask) == len(self), "a mask has the shape of what it hides"
@@ -53,7 +53,7 @@ class Tensor:
     __hash__ = object.__hash__
 
     def to(self, _kind: str) -> "Tensor":
-        return Tensor(_copied(self.data))
+        return Tensor(_copy_nested(self.data))
 
 
 class TopK(NamedTuple):
@@ -61,8 +61,8 @@ class TopK(NamedTuple):
     indices: Tensor
 
 
-def _copied(data: Any) -> Any:
-    return [_copied(element) for element in data] if isinstance(data, list) else data
+def _copy_nested(data: Any) -> Any:
+    return [_copy_nested(element) for element in data] if isinstance(data, list) else data
 
 
 def tensor(rows: Sequence[Sequence[int]], dtype: object = None) -> Tensor:

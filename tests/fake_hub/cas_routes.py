@@ -29,7 +29,7 @@ class Answering(Protocol):
     def serve_as(self, file: StoredFile, fault: Any, headers: dict[str, str] | None = None) -> None: ...  # noqa: ANN401
 
 
-def answered(request: Answering, cas: FakeCas, path: str) -> bool:
+def answer_storage(request: Answering, cas: FakeCas, path: str) -> bool:
     """Answer what is asked of the storage; tell whether it was."""
     match = _ASKED.match(path)
     if _GRANT.match(path):
@@ -41,7 +41,7 @@ def answered(request: Answering, cas: FakeCas, path: str) -> bool:
     return True
 
 
-def taken(request: Answering, cas: FakeCas, path: str, body: bytes) -> None:
+def take_upload(request: Answering, cas: FakeCas, path: str, body: bytes) -> None:
     """Take what is uploaded."""
     xorb = _XORB.match(path)
     if xorb is not None:

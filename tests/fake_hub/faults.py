@@ -28,23 +28,23 @@ def first(count: int, fault: Fault) -> Fault:
 def status(code: int, **headers: str) -> Fault:
     """Refuse with a status."""
 
-    def refused(request: Any, _file: StoredFile) -> bool:  # noqa: ANN401
+    def reply_status(request: Any, _file: StoredFile) -> bool:  # noqa: ANN401
         request.reply(code, b"", {name.replace("_", "-"): value for name, value in headers.items()})
         return True
 
-    return refused
+    return reply_status
 
 
 def breaks_after(count: int) -> Fault:
     """Reset the connection in the middle of the body."""
 
-    def broken(request: Any, file: StoredFile) -> bool:  # noqa: ANN401
+    def break_off(request: Any, file: StoredFile) -> bool:  # noqa: ANN401
         _begin(request, file, lambda body: body[:count])
         request.close_connection = True
         request.connection.shutdown(socket.SHUT_RDWR)
         return True
 
-    return broken
+    return break_off
 
 
 def truncates(count: int) -> Fault:
@@ -62,7 +62,7 @@ def wrong_bytes(at: int, *, times: int = sys.maxsize) -> Fault:
     """Change one byte on the way, the first times that it is sent."""
     turns, lock = itertools.count(), threading.Lock()
 
-    def changed(request: Any, file: StoredFile) -> bool:  # noqa: ANN401
+    def send_changed(request: Any, file: StoredFile) -> bool:  # noqa: ANN401
         damaged_content = bytearray(file.content)
         damaged_content[at] ^= 0xFF
         asked_range = request.headers.get("Range")
@@ -73,7 +73,7 @@ def wrong_bytes(at: int, *, times: int = sys.maxsize) -> Fault:
         request.reply(code, body, {"ETag": f'"{file.etag}"', **headers})
         return True
 
-    return changed
+    return send_changed
 
 
 def ignores_ranges(request: Any, file: StoredFile) -> bool:  # noqa: ANN401
@@ -89,7 +89,7 @@ def other_etag(request: Any, file: StoredFile) -> bool:  # noqa: ANN401
     return True
 
 
-def grown(request: Any, file: StoredFile) -> bool:  # noqa: ANN401
+def send_longer(request: Any, file: StoredFile) -> bool:  # noqa: ANN401
     """Be a longer file than the hub described."""
     code, body, headers = cut(StoredFile(file.path, file.content + b"more"), request.headers.get("Range"))
     request.reply(code, body, headers)
@@ -111,13 +111,13 @@ def other_part(request: Any, file: StoredFile) -> bool:  # noqa: ANN401
 def stalls(event: threading.Event) -> Fault:
     """Send some bytes, then nothing until the event is set."""
 
-    def stalled(request: Any, file: StoredFile) -> bool:  # noqa: ANN401
+    def stall(request: Any, file: StoredFile) -> bool:  # noqa: ANN401
         _begin(request, file, lambda body: body[: len(body) // 2])
         event.wait(30)
         request.close_connection = True
         return True
 
-    return stalled
+    return stall
 
 
 def _begin(request: Any, file: StoredFile, part: Callable[[bytes], bytes]) -> None:  # noqa: ANN401

@@ -29,7 +29,7 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(hub: FakeHub, port: int = 0) -> Iterator[FakeHub]:
+def serve_hub(hub: FakeHub, port: int = 0) -> Iterator[FakeHub]:
     """Serve, on a free port by itself, until the block ends; `hub.url` is the endpoint."""
 
     class Handler(_Handler):
@@ -69,14 +69,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.serve(storage_match["path"], _by_etag(hub, storage_match["etag"]))
         elif resolve_match := _RESOLVE.match(path):
             self.resolve(resolve_match)
-        elif not cas_routes.answered(self, hub.cas, path):
+        elif not cas_routes.answer_storage(self, hub.cas, path):
             self.refuse(404, "EntryNotFound", "Not found")
 
     do_HEAD = do_GET  # noqa: N815 -- the base class calls it so
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-        cas_routes.taken(self, self.served_hub.cas, self.path, body)
+        cas_routes.take_upload(self, self.served_hub.cas, self.path, body)
 
     def list_models(self, query: dict[str, list[str]]) -> None:
         cursor = query.get("cursor", ["0"])[0]

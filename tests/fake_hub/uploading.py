@@ -13,19 +13,19 @@ from pathlib import Path
 
 from tests.fake_hub.cas import FakeCas
 from tests.fake_hub.hub import FakeHub
-from tests.fake_hub.server import serving
+from tests.fake_hub.server import serve_hub
 
 _ROOT = Path(__file__).resolve().parents[2]
 
 
 def keep_in_xet(hub: FakeHub, content: bytes) -> None:
     """Have a hub keep content in Xet, wherever it is found in its repositories."""
-    hub.cas.take_from(_uploaded(content))
+    hub.cas.take_from(_upload_content(content))
 
 
 @cache
-def _uploaded(content: bytes) -> FakeCas:
-    with serving(FakeHub()) as hub, tempfile.TemporaryDirectory() as folder:
+def _upload_content(content: bytes) -> FakeCas:
+    with serve_hub(FakeHub()) as hub, tempfile.TemporaryDirectory() as folder:
         quiet = {**os.environ, "HF_XET_LOG_DEST": os.devnull, "HF_XET_CACHE": folder, "HF_HUB_DISABLE_TELEMETRY": "1"}
         argv = [sys.executable, "-m", "tests.fake_hub.uploading", hub.cas.address]
         result = subprocess.run(argv, input=content, capture_output=True, env=quiet, cwd=_ROOT, check=True)
@@ -35,7 +35,7 @@ def _uploaded(content: bytes) -> FakeCas:
 
 def forget_uploads() -> None:
     """Let go of what was uploaded, dozens of MB."""
-    _uploaded.cache_clear()
+    _upload_content.cache_clear()
 
 
 def main() -> None:

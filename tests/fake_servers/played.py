@@ -49,7 +49,7 @@ class Server:
         if not self.is_loaded.is_set():
             return 503, {"status": "starting"}
         if path == "/v1/models":
-            return 200, {"object": "list", "data": [{"id": _served()}]}
+            return 200, {"object": "list", "data": [{"id": _served_name()}]}
         if path in {"/health", "/metrics"}:
             return 200, {"status": "healthy"}
         return 404, {"object": "error", "message": f"no route {path}", "code": 404}
@@ -68,7 +68,7 @@ def _after(flag: str) -> str:
     return sys.argv[sys.argv.index(flag) + 1]
 
 
-def _served() -> str:
+def _served_name() -> str:
     """Return the model's name; without a flag for it an engine calls it by its path."""
     for flag in ("--served-model-name", "--served_model_name", "--model-name"):
         if flag in sys.argv:

@@ -9,7 +9,7 @@ from aiohttp import web, web_app
 from app.config.paths import Paths
 from app.gateway.services import Limits, Services
 from tests.gateway.far import far, near  # noqa: F401 -- fixtures
-from tests.gateway.played import Gateway, Upstream, played_services, served
+from tests.gateway.played import Gateway, Upstream, played_services, serve_gateway
 
 
 @pytest.fixture(autouse=True)
@@ -63,5 +63,5 @@ async def services(paths: Paths, environ: dict[str, str], limits: Limits, upstre
 
 @pytest.fixture
 async def gateway(services: Services, upstream: Upstream, unused_port: int) -> AsyncIterator[Gateway]:
-    async with served(services, upstream, unused_port) as gateway:
+    async with serve_gateway(services, upstream, unused_port) as gateway:
         yield gateway

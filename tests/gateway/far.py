@@ -17,7 +17,7 @@ from app.gateway.services import Services
 from app.hub.library.library import Library
 from app.supervisor.pool import Supervisor, SupervisorFolders, SupervisorPolicy
 from engines.registry import ADAPTERS
-from tests.gateway.played import Gateway, Upstream, served
+from tests.gateway.played import Gateway, Upstream, serve_gateway
 from tests.gguf_files import TinyLlama
 
 Play = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -78,7 +78,7 @@ class Far:
         return await self.die_at_once(request)
 
     async def die_before_content(self, request: web.Request) -> web.StreamResponse:
-        response = await begun(request)
+        response = await begin_stream(request)
         await response.write(b": waiting\n\n" + ROLE)
         await self.may_die.wait()
         assert request.transport is not None
@@ -86,7 +86,7 @@ class Far:
         return response
 
     async def die_in_the_middle(self, request: web.Request) -> web.StreamResponse:
-        response = await begun(request)
+        response = await begin_stream(request)
         await response.write(chunk("Bec"))
         await self.may_die.wait()
         assert request.transport is not None
@@ -113,7 +113,7 @@ ROLE = b'data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{
 """What says that an answer begins, and nothing of it."""
 
 
-async def begun(request: web.Request) -> web.StreamResponse:
+async def begin_stream(request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
     return response
@@ -148,7 +148,7 @@ async def near(
     supervisor = Supervisor(ADAPTERS, folders, SupervisorPolicy(), services.events.publish)
     library = Library(lambda: [paths.models], paths.data / "models.json", guide)
     services = dataclasses.replace(services, supervisor=supervisor, library=library)
-    async with served(services, upstream, unused_port) as gateway:
+    async with serve_gateway(services, upstream, unused_port) as gateway:
         await attach(services, AttachEndpoint(url=far.url, name="distant", key="sk-far"))
         yield gateway
 

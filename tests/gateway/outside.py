@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.fake_hub.hub import FakeHub
-from tests.fake_hub.server import serving
+from tests.fake_hub.server import serve_hub
 
 ROOT = Path(__file__).resolve().parents[2]
 WATCH = ROOT / "tests" / "watched"
@@ -63,7 +63,7 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def _answering(replies: dict[str, Any], tls: ssl.SSLContext | None = None) -> Iterator[int]:
+def _answer_paths(replies: dict[str, Any], tls: ssl.SSLContext | None = None) -> Iterator[int]:
     """Answer these paths with JSON and all others with 404; yield the port."""
     server = _Server(("127.0.0.1", 0), _Answers)
     server.replies = replies  # type: ignore[attr-defined]
@@ -156,13 +156,13 @@ def outside(home: Path) -> Iterator[Outside]:
     choice = {"index": 0, "message": {"role": "assistant", "content": "From far."}, "finish_reason": "stop"}
     far = {"/v1/models": {"data": [{"id": "big"}]}, "/v1/chat/completions": {"choices": [choice]}}
     with ExitStack() as open_:
-        outside_world = Outside(home, open_.enter_context(serving(FakeHub())))
+        outside_world = Outside(home, open_.enter_context(serve_hub(FakeHub())))
         outside_world.ports["hub" + OUTSIDE] = int(outside_world.hub.url.rpartition(":")[2])
-        outside_world.ports["far" + OUTSIDE] = open_.enter_context(_answering(far))
-        outside_world.ports["index" + OUTSIDE] = open_.enter_context(_answering({}))
-        outside_world.ports["releases" + OUTSIDE] = open_.enter_context(_answering({}, tls))
-        outside_world.ports["catalogue" + OUTSIDE] = open_.enter_context(_answering({}, tls))
-        outside_world.ports["updates" + OUTSIDE] = open_.enter_context(_answering({}, tls))
+        outside_world.ports["far" + OUTSIDE] = open_.enter_context(_answer_paths(far))
+        outside_world.ports["index" + OUTSIDE] = open_.enter_context(_answer_paths({}))
+        outside_world.ports["releases" + OUTSIDE] = open_.enter_context(_answer_paths({}, tls))
+        outside_world.ports["catalogue" + OUTSIDE] = open_.enter_context(_answer_paths({}, tls))
+        outside_world.ports["updates" + OUTSIDE] = open_.enter_context(_answer_paths({}, tls))
         outside_world.hub.url = outside_world.url("hub")
         outside_world.environment = _environment(outside_world, certificate)
         (home / "config").mkdir()

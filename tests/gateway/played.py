@@ -344,7 +344,7 @@ class Gateway:
 
 
 @asynccontextmanager
-async def served(services: Services, upstream: Upstream, port: int) -> AsyncIterator[Gateway]:
+async def serve_gateway(services: Services, upstream: Upstream, port: int) -> AsyncIterator[Gateway]:
     """Have a gateway answer on a real socket while the block runs."""
     endpoint = bind("127.0.0.1", port)
     runner = await open_runner(services, endpoint)

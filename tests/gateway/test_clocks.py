@@ -23,9 +23,9 @@ from app.core.keys import KeyWithSecret
 from app.core.models import LoadModel
 from app.gateway.entry.keys import ForwardClock
 from tests.fake_hub.hub import FakeHub
-from tests.fake_hub.server import serving
+from tests.fake_hub.server import serve_hub
 from tests.gateway.admin.jumping_gateway import VARIABLE
-from tests.gateway.admin.real_gateway import RealGateway, running
+from tests.gateway.admin.real_gateway import RealGateway, run_gateway
 from tests.gguf_files import TinyLlama
 from tests.patience import PATIENCE_S, wait_until
 
@@ -53,10 +53,10 @@ class Clocks:
 
 
 @contextmanager
-def jumping(home: Path, port: int, hub: str) -> Iterator[tuple[RealGateway, Clocks]]:
+def run_with_clocks(home: Path, port: int, hub: str) -> Iterator[tuple[RealGateway, Clocks]]:
     clocks = Clocks(home / "clocks")
     argv = module_command("tests.gateway.admin.jumping_gateway")
-    with running(home, port, hub=hub, argv=argv, extra={VARIABLE: str(clocks.file)}) as gateway:
+    with run_gateway(home, port, hub=hub, argv=argv, extra={VARIABLE: str(clocks.file)}) as gateway:
         gateway.client.patch("/settings", {"downloads.limit_mb_s": 1}, object)
         yield gateway, clocks
 
@@ -95,7 +95,7 @@ class _Work:
 
 @pytest.fixture
 def hub() -> Iterator[str]:
-    with serving(FakeHub()) as served_hub:
+    with serve_hub(FakeHub()) as served_hub:
         served_hub.add("org/Model-GGUF", {"Model-Q8_0.gguf": CONTENT})
         yield served_hub.url
 
@@ -103,7 +103,7 @@ def hub() -> Iterator[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("wall_s", [DAY_S, -DAY_S])
 def test_a_clock_that_jumps_by_a_day_costs_nothing(tmp_path: Path, unused_port: int, hub: str, wall_s: float) -> None:
-    with jumping(tmp_path, unused_port, hub) as (gateway, clocks):
+    with run_with_clocks(tmp_path, unused_port, hub) as (gateway, clocks):
         deleted_chat = gateway.client.post("/chats", NewChat(model="quick"), Chat)
         gateway.client.delete(f"/chats/{deleted_chat.id}")
         work = _Work(gateway)
@@ -116,7 +116,7 @@ def test_a_clock_that_jumps_by_a_day_costs_nothing(tmp_path: Path, unused_port: 
 def test_a_key_that_expires_by_a_jump_ends_its_streams_and_comes_back_by_none(
     tmp_path: Path, unused_port: int, hub: str
 ) -> None:
-    with jumping(tmp_path, unused_port, hub) as (gateway, clocks):
+    with run_with_clocks(tmp_path, unused_port, hub) as (gateway, clocks):
         key = gateway.client.post("/keys", {"name": "short", "scopes": ["manage"]} | _in_an_hour(), KeyWithSecret).key
         address = f"{gateway.port_file.url}/roundhouse/v1/events"
         request = urllib.request.Request(address, headers={"Authorization": f"Bearer {key}"})  # noqa: S310 -- ours
@@ -139,7 +139,7 @@ def test_a_key_that_expires_by_a_jump_ends_its_streams_and_comes_back_by_none(
 def test_an_hour_of_sleep_costs_neither_a_download_nor_a_load_nor_an_answer(
     tmp_path: Path, unused_port: int, hub: str, steady_s: float
 ) -> None:
-    with jumping(tmp_path, unused_port, hub) as (gateway, clocks):
+    with run_with_clocks(tmp_path, unused_port, hub) as (gateway, clocks):
         work = _Work(gateway)
         own = psutil.Process(gateway.process.pid)
         wait_until(lambda: len(own.children(recursive=True)) >= _BUSY)
@@ -155,7 +155,7 @@ def test_an_hour_of_sleep_costs_neither_a_download_nor_a_load_nor_an_answer(
 @pytest.mark.slow
 def test_a_gateway_is_known_again_after_the_clock_was_set(tmp_path: Path, unused_port: int) -> None:
     """On Linux the time a process began at moves with the clock."""
-    with running(tmp_path, unused_port, argv=module_command("app.gateway")) as gateway:
+    with run_gateway(tmp_path, unused_port, argv=module_command("app.gateway")) as gateway:
         moved_port_file = msgspec.structs.replace(gateway.port_file, created_at=gateway.port_file.created_at - DAY_S)
         assert not has_ended(moved_port_file)
         other = msgspec.structs.replace(moved_port_file, pid=psutil.Process().ppid())

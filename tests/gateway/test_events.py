@@ -20,7 +20,7 @@ def notice(number: int) -> Notice:
     return Notice(level="info", code=str(number), sentence="")
 
 
-async def drained(subscription: Subscription) -> list[Event]:
+async def drain_events(subscription: Subscription) -> list[Event]:
     subscription.close()
     return [event async for event in subscription]
 
@@ -30,7 +30,7 @@ async def test_every_subscriber_gets_every_event_in_order() -> None:
     first, second = hub.subscribe(), hub.subscribe()
     for number in range(3):
         hub.publish(notice(number))
-    assert await drained(first) == await drained(second) == [notice(0), notice(1), notice(2)]
+    assert await drain_events(first) == await drain_events(second) == [notice(0), notice(1), notice(2)]
 
 
 async def test_a_newer_event_about_the_same_thing_takes_the_place_of_the_older() -> None:
@@ -38,15 +38,15 @@ async def test_a_newer_event_about_the_same_thing_takes_the_place_of_the_older()
     subscription = hub.subscribe()
     for event in (engine(0.1), ModelsChanged(), ChatChanged(chat="a"), engine(0.2, "b"), engine(0.9), ModelsChanged()):
         hub.publish(event)
-    assert await drained(subscription) == [ChatChanged(chat="a"), engine(0.2, "b"), engine(0.9), ModelsChanged()]
+    assert await drain_events(subscription) == [ChatChanged(chat="a"), engine(0.2, "b"), engine(0.9), ModelsChanged()]
 
 
 async def test_log_lines_come_only_when_asked_for() -> None:
     hub = EventHub()
     plain, logs = hub.subscribe(), hub.subscribe(logs=True)
     hub.publish(line(1))
-    assert await drained(plain) == []
-    assert await drained(logs) == [line(1)]
+    assert await drain_events(plain) == []
+    assert await drain_events(logs) == [line(1)]
 
 
 async def test_the_gateways_own_work_hears_its_kinds_only_and_is_no_listener() -> None:
@@ -62,7 +62,7 @@ async def test_the_gateways_own_work_hears_its_kinds_only_and_is_no_listener() -
     assert hub.has_listeners
     listener.close()
     assert not hub.has_listeners
-    assert await drained(work) == [ModelsChanged(), ChatChanged(chat="a")]
+    assert await drain_events(work) == [ModelsChanged(), ChatChanged(chat="a")]
 
 
 async def test_a_flood_of_log_lines_costs_the_oldest_lines_and_nothing_else() -> None:
@@ -71,7 +71,7 @@ async def test_a_flood_of_log_lines_costs_the_oldest_lines_and_nothing_else() ->
     hub.publish(engine(0.5))
     for number in range(10):
         hub.publish(line(number))
-    assert await drained(subscription) == [engine(0.5), line(8), line(9)]
+    assert await drain_events(subscription) == [engine(0.5), line(8), line(9)]
 
 
 async def test_a_subscriber_that_never_reads_is_dropped_and_holds_nobody_up() -> None:

@@ -71,10 +71,10 @@ class Real:
                 return cast("dict[str, int]", await reply.json())
 
     async def until_stats(self, model: str, holds: Callable[[dict[str, int]], bool]) -> None:
-        async def held() -> bool:
+        async def check_stats() -> bool:
             return holds(await self.stats(model))
 
-        await until(held)
+        await until(check_stats)
 
     def states(self) -> dict[str, str]:
         return {status.model: status.state.value for status in self.services.supervisor.list_statuses()}

@@ -25,8 +25,8 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed, StorageFault, is_disk_full, write_fault
 from app.core.models import LoadModel
 from tests.fake_hub.hub import FakeHub
-from tests.fake_hub.server import serving
-from tests.gateway.admin.real_gateway import RealGateway, running
+from tests.fake_hub.server import serve_hub
+from tests.gateway.admin.real_gateway import RealGateway, run_gateway
 from tests.gguf_files import TinyLlama
 from tests.patience import PATIENCE_S, wait_until
 
@@ -96,7 +96,7 @@ def run_command(gateway: RealGateway, *words: str) -> "subprocess.CompletedProce
 
 @pytest.mark.slow
 def test_every_write_is_refused_with_the_same_sentence_and_changes_nothing(tmp_path: Path, unused_port: int) -> None:
-    with running(tmp_path, unused_port) as gateway:
+    with run_gateway(tmp_path, unused_port) as gateway:
         gateway.client.post("/keys", {"name": "first", "scopes": ["inference"]}, object)
         gateway.client.patch("/settings", {"gateway.max_body_mib": 17}, object)
         (tmp_path / "person" / ".codex").mkdir(parents=True)
@@ -121,7 +121,7 @@ def test_every_write_is_refused_with_the_same_sentence_and_changes_nothing(tmp_p
 
 @pytest.mark.slow
 def test_a_loaded_model_answers_on_a_full_disk_and_another_says_why_not(tmp_path: Path, unused_port: int) -> None:
-    with running(tmp_path, unused_port) as gateway:
+    with run_gateway(tmp_path, unused_port) as gateway:
         gateway.client.post("/load", LoadModel(model="quick"), EngineStatus)
         with full_disk(psutil.Process(gateway.process.pid)):
             document = json.dumps({"model": "quick", "input": "hi"}).encode()
@@ -140,7 +140,7 @@ def test_a_loaded_model_answers_on_a_full_disk_and_another_says_why_not(tmp_path
 def test_an_answer_in_a_chat_keeps_what_was_written_and_is_stored_once_there_is_space(
     tmp_path: Path, unused_port: int
 ) -> None:
-    with running(tmp_path, unused_port) as gateway:
+    with run_gateway(tmp_path, unused_port) as gateway:
         client = gateway.client
         chat = client.post("/chats", NewChat(model="slow"), Chat)
         answer = client.post(f"/chats/{chat.id}/turns", NewTurn(content="Go on"), Turn).answer
@@ -159,7 +159,7 @@ def test_an_answer_in_a_chat_keeps_what_was_written_and_is_stored_once_there_is_
 @pytest.mark.slow
 def test_a_download_goes_on_where_the_disk_was_full(tmp_path: Path, unused_port: int) -> None:
     content = TinyLlama(name="Large").content() + bytes(20 << 20)
-    with serving(FakeHub()) as hub, running(tmp_path, unused_port, hub=hub.url) as gateway:
+    with serve_hub(FakeHub()) as hub, run_gateway(tmp_path, unused_port, hub=hub.url) as gateway:
         hub.add("org/Model-GGUF", {"Model-Q8_0.gguf": content})
         client = gateway.client
         client.patch("/settings", {"downloads.limit_mb_s": 4}, object)
@@ -187,7 +187,7 @@ def test_a_download_goes_on_where_the_disk_was_full(tmp_path: Path, unused_port:
 
 @pytest.mark.slow
 def test_a_gateway_that_cannot_start_says_so_though_its_log_cannot(tmp_path: Path, unused_port: int) -> None:
-    with running(tmp_path, unused_port) as gateway:
+    with run_gateway(tmp_path, unused_port) as gateway:
         pass
     limited_start = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY)); "
     limited_start += "os.execv(sys.argv[1], sys.argv[1:])"
@@ -201,7 +201,7 @@ def test_a_gateway_that_cannot_start_says_so_though_its_log_cannot(tmp_path: Pat
         check=False,
     )
     assert (process.returncode, NO_ROOM.sentence in process.stderr, NO_ROOM.hint in process.stderr) == (1, True, True)
-    with running(tmp_path, unused_port) as gateway:
+    with run_gateway(tmp_path, unused_port) as gateway:
         assert {model["name"] for model in gateway.client.get("/models", list[dict[str, object]])} >= {"quick", "slow"}
 
 

@@ -14,14 +14,14 @@ from app.core.errors import EnvironmentFault
 from app.gateway.instance import AlreadyRunning, Endpoint, Instance, bind
 
 
-def announced(paths: Paths) -> PortFile:
+def read_port_file(paths: Paths) -> PortFile:
     return msgspec.json.decode(paths.port_file.read_bytes(), type=PortFile)
 
 
 def test_the_port_file_is_private_and_goes_with_the_gateway(paths: Paths) -> None:
     with Instance(paths) as instance:
         instance.announce(url="http://127.0.0.1:1", created_at=1.5, version="1")
-        port_file = announced(paths)
+        port_file = read_port_file(paths)
         assert (port_file.pid, port_file.url, port_file.created_at) == (os.getpid(), "http://127.0.0.1:1", 1.5)
         assert len(port_file.token) >= 32
         if sys.platform != "win32":
@@ -37,7 +37,7 @@ def test_a_second_gateway_is_told_where_the_first_one_is(paths: Paths) -> None:
         first.announce(url="http://127.0.0.1:4321", created_at=1.5, version="1")
         with pytest.raises(AlreadyRunning, match=r"http://127\.0\.0\.1:4321"), Instance(paths):
             pass
-        assert announced(paths).url == "http://127.0.0.1:4321"
+        assert read_port_file(paths).url == "http://127.0.0.1:4321"
     with Instance(paths) as third:
         assert third.token != first.token
 
@@ -54,7 +54,7 @@ def test_a_link_in_place_of_a_half_written_port_file_is_not_followed(paths: Path
     paths.port_file.with_name(f"{paths.port_file.name}.part").symlink_to(target)
     with Instance(paths) as instance:
         instance.announce(url="http://127.0.0.1:2", created_at=1.5, version="1")
-        assert announced(paths).token == instance.token
+        assert read_port_file(paths).token == instance.token
     assert target.read_text() == "theirs"
 
 
@@ -63,7 +63,7 @@ def test_what_a_killed_gateway_left_behind_is_no_obstacle(paths: Paths) -> None:
     paths.lock_file.write_text("", encoding="utf-8")
     with Instance(paths) as instance:
         instance.announce(url="http://127.0.0.1:2", created_at=1.5, version="1")
-        assert announced(paths).url == "http://127.0.0.1:2"
+        assert read_port_file(paths).url == "http://127.0.0.1:2"
 
 
 def test_one_that_is_ending_is_waited_for(paths: Paths) -> None:

@@ -18,11 +18,11 @@ PATIENCE_S = 10.0
 WRONG = ErrorBody(code="wrong", sentence="It is wrong.")
 
 
-def begun(verb: str = "install") -> EngineJob:
+def begin_job(verb: str = "install") -> EngineJob:
     return EngineJob(id=job_id(), engine="llama.cpp", verb=verb)
 
 
-def ended(job: EngineJob, error: ErrorBody | None) -> EngineJob:
+def end_job(job: EngineJob, error: ErrorBody | None) -> EngineJob:
     return msgspec.structs.replace(job, is_done=True, error=error)
 
 
@@ -33,7 +33,7 @@ def updates() -> list[EngineJob]:
 
 @pytest.fixture
 async def job(updates: list[EngineJob]) -> AsyncIterator[BackgroundJob[EngineJob]]:
-    rules = JobRules(publish=updates.append, end=ended, conflict=lambda job: Conflict(f"{job.verb} goes on."))
+    rules = JobRules(publish=updates.append, end=end_job, conflict=lambda job: Conflict(f"{job.verb} goes on."))
     job = BackgroundJob(rules)
     yield job
     await job.cancel(at_once=True)
@@ -57,7 +57,7 @@ async def test_a_job_is_told_from_its_beginning_to_its_end(
         job.tell(stage="Unpacking", fraction=0.5)
         job.keep(version="b2")
 
-    first = job.start(begun(), work)
+    first = job.start(begin_job(), work)
     assert (job.is_busy, job.last) == (True, first)
     last = await over(job)
     assert (last.stage, last.version, last.is_done, last.error) == ("Unpacking", "b2", True, None)
@@ -68,11 +68,11 @@ async def test_a_job_is_told_from_its_beginning_to_its_end(
 
 
 async def test_one_goes_on_at_a_time(job: BackgroundJob[EngineJob]) -> None:
-    job.start(begun("test"), for_ever)
+    job.start(begin_job("test"), for_ever)
     with pytest.raises(Conflict, match="test goes on"):
-        job.start(begun(), for_ever)
+        job.start(begin_job(), for_ever)
     await job.cancel(at_once=True)
-    job.start(begun(), for_ever)
+    job.start(begin_job(), for_ever)
     assert job.now.verb == "install"
 
 
@@ -85,13 +85,13 @@ async def test_how_far_it_is_is_told_now_and_then_and_always_known(
         for step in range(100):
             job.move(fraction=step / 100)
 
-    job.start(begun(), work)
+    job.start(begin_job(), work)
     assert (await over(job)).fraction == 0.99
     assert len(updates) == 2, "its beginning and its end"
 
 
 async def test_work_that_waits_is_called_off_at_once(job: BackgroundJob[EngineJob]) -> None:
-    job.start(begun(), for_ever)
+    job.start(begin_job(), for_ever)
     await asyncio.sleep(0)
     await job.cancel(at_once=True)
     assert job.now.error == ErrorBody(code="cancelled", sentence="It was called off; nothing was changed.")
@@ -112,11 +112,11 @@ async def test_work_in_a_thread_is_called_off_where_it_looks(job: BackgroundJob[
     async def work() -> None:
         await asyncio.to_thread(read)
 
-    job.start(begun(), work)
+    job.start(begin_job(), work)
     assert await asyncio.to_thread(works.wait, PATIENCE_S)
     await job.cancel()
     assert (job.now.stage, job.now.error and job.now.error.code) == ("Reading", "cancelled")
-    job.start(begun(), for_ever)
+    job.start(begin_job(), for_ever)
     assert not job.off.is_set(), "the next one is not called off"
 
 
@@ -127,9 +127,9 @@ async def test_what_went_wrong_is_kept_whether_it_is_raised_or_returned(job: Bac
     async def returns() -> ErrorBody:
         return WRONG
 
-    job.start(begun(), raises)
+    job.start(begin_job(), raises)
     assert (await over(job)).error == ErrorBody(code="no", sentence="No.", hint="Ask otherwise.")
-    job.start(begun(), returns)
+    job.start(begin_job(), returns)
     assert (await over(job)).error == WRONG
 
 
@@ -140,7 +140,7 @@ async def test_a_mistake_of_ours_is_logged_and_said(
         raise ZeroDivisionError
 
     with caplog.at_level(logging.ERROR):
-        job.start(begun(), work)
+        job.start(begin_job(), work)
         error = (await over(job)).error
     assert error is not None
     assert (error.code, error.hint) == (Bug.default_code, "Please report this.")

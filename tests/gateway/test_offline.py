@@ -22,7 +22,7 @@ from app.core.downloads import Download, DownloadState, Pull
 from app.core.engine_store import EngineJob, InstallEngine
 from app.core.errors import RoundhouseError
 from app.core.models import AttachEndpoint, UnloadModel
-from tests.gateway.admin.real_gateway import RealGateway, running
+from tests.gateway.admin.real_gateway import RealGateway, run_gateway
 from tests.gateway.outside import OUTSIDE, Outside, outside
 from tests.gguf_files import TinyLlama
 
@@ -39,9 +39,9 @@ def world(tmp_path: Path) -> Iterator[Outside]:
         yield played_world
 
 
-def watched(world: Outside, port: int) -> AbstractContextManager[RealGateway]:
+def run_watched(world: Outside, port: int) -> AbstractContextManager[RealGateway]:
     argv = world.watched(module_command("app.gateway"))
-    return running(world.home, port, argv=argv, extra=world.environment, patience_s=PATIENCE_S)
+    return run_gateway(world.home, port, argv=argv, extra=world.environment, patience_s=PATIENCE_S)
 
 
 def outcome(call: Callable[[], object]) -> str:
@@ -134,7 +134,7 @@ def switch(gateway: RealGateway, *, is_offline: bool) -> None:
 @pytest.mark.skipif(not INSTALLS, reason="the engines installed here are those of Linux on x86_64")
 def test_offline_nobody_is_called_and_online_those_who_are_listed(world: Outside, unused_port: int) -> None:
     (world.home / "config" / "settings.toml").write_text("[network]\noffline = true\n")
-    with watched(world, unused_port) as gateway:
+    with run_watched(world, unused_port) as gateway:
         # The catalogue is looked for at the start, by nobody's order.
         until(gateway.client, "/connections", ConnectionList, lambda listing: listing.connections)
         assert drive(gateway, world, "Tiny") == {**OFFLINE, "updates": "done", "ask": "model_not_found"}

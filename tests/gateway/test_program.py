@@ -25,7 +25,7 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.models import LoadModel
 from app.gateway.instance import Endpoint, Instance
 from app.gateway.main import EXIT_FAILED, EXIT_USAGE, main, report
-from tests.gateway.admin.real_gateway import RealGateway, running
+from tests.gateway.admin.real_gateway import RealGateway, run_gateway
 from tests.patience import PATIENCE_S
 
 
@@ -52,7 +52,7 @@ def wait_for_end(pid: int) -> bool:
 
 @pytest.mark.slow
 def test_a_taken_port_a_second_gateway_and_a_gentle_signal(tmp_path: Path, unused_port: int) -> None:
-    with socket.create_server(("127.0.0.1", unused_port)), running(tmp_path, unused_port) as gateway:
+    with socket.create_server(("127.0.0.1", unused_port)), run_gateway(tmp_path, unused_port) as gateway:
         status = gateway.client.get("/status", Status)
         assert status.url == gateway.port_file.url != f"http://127.0.0.1:{unused_port}"
         assert str(unused_port) in status.notice
@@ -74,7 +74,7 @@ def test_a_taken_port_a_second_gateway_and_a_gentle_signal(tmp_path: Path, unuse
         assert not gateway.paths.port_file.exists()
 
 
-def loading(gateway: RealGateway) -> int:
+def begin_loading(gateway: RealGateway) -> int:
     """Have a model that takes its time begin to load; return its engine's process."""
     gateway.client.post("/load", LoadModel(model="heavy", wait=False), EngineStatus)
     deadline = time.monotonic() + PATIENCE_S
@@ -90,23 +90,23 @@ def loading(gateway: RealGateway) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["loading", "answering"])
 def test_after_kill_9_the_next_one_starts_and_no_engine_is_left(tmp_path: Path, unused_port: int, moment: str) -> None:
-    with running(tmp_path, unused_port) as first, ExitStack() as open_requests:
+    with run_gateway(tmp_path, unused_port) as first, ExitStack() as open_requests:
         if moment == "answering":
-            open_requests.enter_context(answering(first))
+            open_requests.enter_context(hold_answer(first))
             engine = first.client.get("/running", list[EngineStatus])[0].pid
         else:
-            engine = loading(first)
+            engine = begin_loading(first)
         assert engine is not None
         first.kill()
         assert read_port_file(first.paths.port_file) == first.port_file
-    with running(tmp_path, unused_port) as second:
+    with run_gateway(tmp_path, unused_port) as second:
         assert second.port_file.token != first.port_file.token
         assert wait_for_end(engine)
         assert second.client.get("/running", list[EngineStatus]) == []
 
 
 @contextmanager
-def answering(gateway: RealGateway) -> Iterator[None]:
+def hold_answer(gateway: RealGateway) -> Iterator[None]:
     """Have an answer written that takes a while to be let finish."""
     gateway.client.patch("/settings", {"engine.drain_seconds": 1}, list[SettingInfo])
     where = urlsplit(gateway.port_file.url)
@@ -120,7 +120,7 @@ def answering(gateway: RealGateway) -> Iterator[None]:
 
 @pytest.mark.slow
 def test_nobody_is_sent_to_a_gateway_that_ends(tmp_path: Path, unused_port: int) -> None:
-    with running(tmp_path, unused_port) as gateway, answering(gateway):
+    with run_gateway(tmp_path, unused_port) as gateway, hold_answer(gateway):
         gateway.client.post("/shutdown", None, object)
         assert not gateway.paths.port_file.exists()
         assert gateway.process.poll() is None
@@ -128,7 +128,7 @@ def test_nobody_is_sent_to_a_gateway_that_ends(tmp_path: Path, unused_port: int)
 
 @pytest.mark.slow
 def test_down_is_done_when_the_gateway_is_gone(tmp_path: Path, unused_port: int) -> None:
-    with running(tmp_path, unused_port) as gateway, answering(gateway):
+    with run_gateway(tmp_path, unused_port) as gateway, hold_answer(gateway):
         environment = child_environment({"ROUNDHOUSE_HOME": str(tmp_path)})
         down = module_command("app.cli", "down")
         assert subprocess.run(down, env=environment, timeout=PATIENCE_S, check=False).returncode == 0

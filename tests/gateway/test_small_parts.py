@@ -112,12 +112,12 @@ async def test_a_sink_that_fails_harms_neither_the_exchange_nor_other_sinks(capl
 
 
 def test_aiohttps_reports_about_clients_are_left_out_and_about_us_are_not() -> None:
-    def reported(error: Exception) -> bool:
+    def is_reported(error: Exception) -> bool:
         return is_ours_to_mend(logging.makeLogRecord({"exc_info": (type(error), error, None)}))
 
-    assert not reported(BadHttpMessage("no HTTP"))
-    assert not reported(ConnectionResetError())
-    assert reported(ZeroDivisionError())
+    assert not is_reported(BadHttpMessage("no HTTP"))
+    assert not is_reported(ConnectionResetError())
+    assert is_reported(ZeroDivisionError())
     assert is_ours_to_mend(logging.makeLogRecord({}))
 
 
@@ -142,13 +142,13 @@ def test_a_model_name_is_replaced_even_if_its_key_is_written_oddly() -> None:
     )
 
 
-def _logged(**extra: object) -> dict[str, object]:
+def _log_record(**extra: object) -> dict[str, object]:
     record = logging.makeLogRecord({"name": "app.x", "levelname": "INFO", "msg": "Said %s", "args": ("so",), **extra})
     return msgspec.json.decode(JsonLines().format(record), type=dict[str, object])
 
 
 def test_a_record_is_one_line_of_json_without_secrets() -> None:
-    log_line = _logged(
+    log_line = _log_record(
         model="guide",
         api_key="sk-1",
         headers={"Authorization": "Bearer sk-1", "Accept": "*"},

@@ -56,7 +56,7 @@ def walk(item: QAccessibleInterface) -> Iterator[QAccessibleInterface]:
             yield from walk(child)
 
 
-def unnamed(window: QWidget) -> list[str]:
+def list_unnamed(window: QWidget) -> list[str]:
     items = []
     for item in walk(QAccessible.queryAccessibleInterface(window)):
         is_operated = item.role() in INTERACTIVE or item.state().focusable
@@ -70,7 +70,7 @@ def unnamed(window: QWidget) -> list[str]:
 @pytest.mark.parametrize("page", PageId)
 def test_everything_that_can_be_operated_has_a_name(make_window: Make, api: DemoApi, page: PageId, state: str) -> None:
     api.replies |= STATES[state]
-    assert unnamed(make_window(page)) == []
+    assert list_unnamed(make_window(page)) == []
 
 
 def test_a_control_without_a_name_would_be_found(make_window: Make, theme: Theme) -> None:
@@ -78,14 +78,14 @@ def test_a_control_without_a_name_would_be_found(make_window: Make, theme: Theme
     nameless = Button(theme, "")
     nameless.setParent(window.centralWidget())
     nameless.show()
-    assert unnamed(window) == ["Role.Button Button"]
+    assert list_unnamed(window) == ["Role.Button Button"]
 
 
 def test_the_palette_and_the_toast_are_named_too(make_window: Make) -> None:
     window = make_window(PageId.SERVER)
     window.toast.show_message("Done.", lambda: None)
     window.palette_view.open()
-    assert unnamed(window) == []
+    assert list_unnamed(window) == []
 
 
 def reachable(window: QWidget) -> set[QWidget]:

@@ -31,7 +31,7 @@ from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
 
 
-def held(name: str, size: int, place: str = "here", **more: object) -> ModelHolding:
+def make_holding(name: str, size: int, place: str = "here", **more: object) -> ModelHolding:
     return ModelHolding(model=name, title=name.upper(), place=place, drive="/", size_bytes=size, **more)  # type: ignore[arg-type]  # by name
 
 
@@ -39,7 +39,7 @@ def use(*holdings: ModelHolding, **drive: int) -> DiskUse:
     return DiskUse(drives=[Drive(path="/", **drive)], folders=[], holdings=list(holdings))  # type: ignore[arg-type]  # by name
 
 
-def trashed(size: int, files: int = 3) -> TrashContents:
+def make_trash(size: int, files: int = 3) -> TrashContents:
     return TrashContents(files=files, size_bytes=size, paths=["/m/a.gguf"], digest="d")
 
 
@@ -61,8 +61,8 @@ def on_disk(api: DemoApi, shell: QuietShell, screen: ModelsScreen) -> ModelsScre
 
 def test_a_drive_is_cut_into_models_trash_and_all_else() -> None:
     disk_use = use(
-        held("a", 300, "one"),
-        held("b", 100, "two", shared_bytes=100),
+        make_holding("a", 300, "one"),
+        make_holding("b", 100, "two", shared_bytes=100),
         total_bytes=1000,
         free_bytes=400,
         models_bytes=400,
@@ -79,16 +79,19 @@ def test_a_drive_is_cut_into_models_trash_and_all_else() -> None:
 
 
 def test_the_trash_is_cut_into_models_and_all_else() -> None:
-    drive = Drive(path="/", trash_bytes=50, trashed=trashed(30))
+    drive = Drive(path="/", trash_bytes=50, trashed=make_trash(30))
     disk_use = DiskUse(drives=[drive], folders=[], holdings=[])
     assert [(part.name, part.amount, sentence) for part, sentence in disk.drive_pieces(drive, disk_use)] == [
         ("Removed models", 30, "Removed models in the trash, 30 B"),
         ("Trash", 20, "Other trash, 20 B"),
     ]
-    only = msgspec.structs.replace(drive, trashed=trashed(50))
+    only = msgspec.structs.replace(drive, trashed=make_trash(50))
     assert [sentence for _, sentence in disk.drive_pieces(only, disk_use)] == ["Removed models in the trash, 50 B"]
     assert (
-        sum(part.amount for part, _ in disk.drive_pieces(msgspec.structs.replace(drive, trashed=trashed(90)), disk_use))
+        sum(
+            part.amount
+            for part, _ in disk.drive_pieces(msgspec.structs.replace(drive, trashed=make_trash(90)), disk_use)
+        )
         == 50
     )
 
@@ -105,34 +108,38 @@ def test_the_trash_is_cut_into_models_and_all_else() -> None:
     ],
 )
 def test_the_question_says_how_many_files_and_bytes(path: str, files: int, sentences: tuple[str, str]) -> None:
-    trash = trashed(7, files)
+    trash = make_trash(7, files)
     assert disk.trash_warning(Drive(path=path), trash).startswith(sentences[0])
     assert "cannot be undone" in disk.trash_warning(Drive(path=path), trash)
     assert disk.trash_action(trash) == f"{sentences[1]} permanently"
 
 
 def test_what_is_shared_counts_once_in_a_drive() -> None:
-    disk_use = use(held("a", 300, "one"), held("b", 300, "two"), total_bytes=1000, free_bytes=700, models_bytes=300)
+    disk_use = use(
+        make_holding("a", 300, "one"), make_holding("b", 300, "two"), total_bytes=1000, free_bytes=700, models_bytes=300
+    )
     assert sum(part.amount for part, _ in disk.drive_pieces(disk_use.drives[0], disk_use)) == pytest.approx(300)
 
 
 def test_a_drive_of_unknown_size_says_so() -> None:
-    disk_use = use(held("a", 300), models_bytes=300)
+    disk_use = use(make_holding("a", 300), models_bytes=300)
     assert disk.drive_headline(disk_use.drives[0]) == "size unknown"
     assert [part.name for part, _ in disk.drive_pieces(disk_use.drives[0], disk_use)] == ["here"]
     assert disk.disk_summary(disk_use)[-1] == ("unknown", "in the trash")
 
 
 def test_small_models_are_one_part_of_their_place() -> None:
-    disk_use = use(held("large", 10**9), *(held(f"small{number}", 1000) for number in range(200)), models_bytes=1)
+    disk_use = use(
+        make_holding("large", 10**9), *(make_holding(f"small{number}", 1000) for number in range(200)), models_bytes=1
+    )
     (group,) = disk.treemap_groups(disk_use)
     assert [(cell.key, cell.name) for cell in group.cells] == [("large", "LARGE"), ("", "200 smaller")]
-    many = use(*(held(f"m{number}", 1000 + number) for number in range(200)), models_bytes=1)
+    many = use(*(make_holding(f"m{number}", 1000 + number) for number in range(200)), models_bytes=1)
     assert len(disk.treemap_groups(many)[0].cells) <= 62
 
 
 def test_places_have_colours_of_their_own_the_largest_first() -> None:
-    disk_use = use(*(held(str(number), 100 - number, f"place{number}") for number in range(8)), models_bytes=1)
+    disk_use = use(*(make_holding(str(number), 100 - number, f"place{number}") for number in range(8)), models_bytes=1)
     colors = disk.place_colors(disk_use)
     assert [colors[f"place{number}"] for number in range(8)] == [*PARTS, PARTS[-1], PARTS[-1]]
 

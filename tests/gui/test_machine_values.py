@@ -39,7 +39,7 @@ from tests.demo.machines import GIB, LAPTOP, WORKSTATION, make_fact
 ON_GPU = msgspec.structs.replace(data.READY, backend="cuda", memory_bytes=GIB)
 
 
-def replaced(machine: Machine, **more: object) -> Machine:
+def replace_facts(machine: Machine, **more: object) -> Machine:
     return msgspec.structs.replace(machine, **more)
 
 
@@ -75,13 +75,13 @@ def test_our_share_is_never_more_than_what_is_used() -> None:
 
 def test_a_driver_that_says_more_is_free_than_there_is_is_not_believed() -> None:
     wrong = msgspec.structs.replace(LAPTOP.pools[0], free=machines.gib_fact(70, "sysfs"))
-    pool = laptop_pool(machine=replaced(LAPTOP, pools=[wrong]))
+    pool = laptop_pool(machine=replace_facts(LAPTOP, pools=[wrong]))
     assert (pool.used, pool.free) == (0, pool.total)
 
 
 def test_what_is_free_may_be_unknown() -> None:
     unknown = msgspec.structs.replace(LAPTOP.pools[0], free=Fact(unit="B", source="x", note="no permission"))
-    pool = laptop_pool(machine=replaced(LAPTOP, pools=[unknown]))
+    pool = laptop_pool(machine=replace_facts(LAPTOP, pools=[unknown]))
     assert pool.figures[2].text == "unknown"
     assert (pool.used, pool.others) == (None, 0)
 
@@ -112,7 +112,7 @@ def test_cores_that_may_not_be_used_are_told() -> None:
 
 def test_unknown_figures_of_a_device_leave_no_cell() -> None:
     bare = msgspec.structs.replace(LAPTOP.gpus[0], fp16_tflops=Fact(unit="TFLOPS"), compute=make_fact("", "x"))
-    device = laptop_pool(machine=replaced(LAPTOP, gpus=[bare])).devices[1]
+    device = laptop_pool(machine=replace_facts(LAPTOP, gpus=[bare])).devices[1]
     assert [cell.label for cell in device.cells] == ["memory speed"]
 
 
@@ -124,7 +124,7 @@ def test_how_an_engine_sees_a_device_is_told_where_it_differs() -> None:
 
 def test_limits_and_devices_only_an_engine_sees_are_sentences() -> None:
     lone = EngineDevice(engine="llama.cpp", name="Vulkan1", difference="sees a second device that no probe found.")
-    machine = replaced(WORKSTATION, engine_devices=[lone])
+    machine = replace_facts(WORKSTATION, engine_devices=[lone])
     assert notes_on(machine) == [
         "A control group limits this process to 96.0 GiB of memory.",
         "A quota limits this process to 24 of 32 cores.",

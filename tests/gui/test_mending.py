@@ -37,7 +37,7 @@ MENDED = AppliedRemedy(kind="less_context", sentence="No room. Roundhouse did th
 REFUSED = ErrorBody(code="x", sentence="The disk is full.")
 
 
-def failed(*remedies: RemedyOffer) -> EngineStatus:
+def make_failed(*remedies: RemedyOffer) -> EngineStatus:
     failure = FailureReport(code="out_of_memory", sentence="No room.", remedies=list(remedies))
     return msgspec.structs.replace(data.FAILED, failure=failure)
 
@@ -136,7 +136,7 @@ def test_it_is_left_once_every_kind_is(api: DemoApi, shell: Shell) -> None:
 @pytest.mark.slow
 def test_leaving_it_sets_what_applies_and_loads_again(page: ServerScreen, api: DemoApi, shell: Shell) -> None:
     api.replies["PATCH /settings"] = []
-    shell.broadcast_event(EngineChanged(status=failed(LESS, SLOTS, SMALLER)))
+    shell.broadcast_event(EngineChanged(status=make_failed(LESS, SLOTS, SMALLER)))
     row = row_of(page)
     assert not row._switch.toggle.isChecked()
     row._switch.toggle.click()
@@ -166,7 +166,7 @@ def test_what_cannot_be_kept_is_told_and_nothing_is_loaded(model: AutoRemedyMode
 
 @pytest.mark.slow
 def test_where_nothing_can_be_left_there_is_no_switch(page: ServerScreen, shell: Shell) -> None:
-    shell.broadcast_event(EngineChanged(status=failed(SMALLER)))
+    shell.broadcast_event(EngineChanged(status=make_failed(SMALLER)))
     row = row_of(page)
     assert not row._switch.isVisible()
     button(row, "Choose a smaller model").click()
@@ -178,7 +178,7 @@ def test_room_is_made_by_unloading_the_others_and_given_back_by_undo(
     page: ServerScreen, api: DemoApi, shell: QuietShell
 ) -> None:
     pinned_status = msgspec.structs.replace(data.READY, model="kept", is_pinned=True)
-    for status in (data.READY, pinned_status, failed(ROOM)):
+    for status in (data.READY, pinned_status, make_failed(ROOM)):
         shell.broadcast_event(EngineChanged(status=status))
     api.replies["POST /unload"] = msgspec.structs.replace(data.READY, state=EngineState.STOPPED)
     button(row_of(page), "Unload other models").click()
@@ -204,7 +204,7 @@ def own(api: DemoApi) -> DemoApi:
     return api
 
 
-def posted(api: DemoApi) -> list[object]:
+def list_posts(api: DemoApi) -> list[object]:
     api.flush()
     return [body for verb, path, body in api.calls if verb == "POST" and path != "/logs"]
 
@@ -213,35 +213,35 @@ def posted(api: DemoApi) -> list[object]:
 def test_code_is_allowed_after_a_question_and_the_model_loaded(
     page: ServerScreen, own: DemoApi, shell: QuietShell
 ) -> None:
-    shell.broadcast_event(EngineChanged(status=failed(CODE, OTHER)))
+    shell.broadcast_event(EngineChanged(status=make_failed(CODE, OTHER)))
     button(row_of(page), "Allow this model's code").click()
-    assert posted(own) == []
+    assert list_posts(own) == []
     title, sentence, confirmed_action = shell.confirmations[-1]
     assert title == f"Allow the code of {data.FAILED.model}?"
     assert "with your permissions" in sentence
     confirmed_action.run()
     own.flush()
     allowed_request = SetModel(model=data.FAILED.model, settings=msgspec.structs.replace(OWN, allows_code=True))
-    assert posted(own) == [allowed_request, LoadModel(model=data.FAILED.model, wait=False)]
+    assert list_posts(own) == [allowed_request, LoadModel(model=data.FAILED.model, wait=False)]
     assert shell.undos[-1] is not None
     shell.undos[-1]()
     own.flush()
-    assert posted(own)[-1] == SetModel(model=data.FAILED.model, settings=OWN)
+    assert list_posts(own)[-1] == SetModel(model=data.FAILED.model, settings=OWN)
 
 
 @pytest.mark.slow
 def test_options_are_reset_at_once_but_for_the_pin_and_set_again_by_undo(
     page: ServerScreen, own: DemoApi, shell: QuietShell
 ) -> None:
-    shell.broadcast_event(EngineChanged(status=failed(RESET)))
+    shell.broadcast_event(EngineChanged(status=make_failed(RESET)))
     button(row_of(page), "Reset the model's options").click()
     own.flush()
     reset = SetModel(model=data.FAILED.model, settings=ModelSettings(pinned=True))
-    assert posted(own) == [reset, LoadModel(model=data.FAILED.model, wait=False)]
+    assert list_posts(own) == [reset, LoadModel(model=data.FAILED.model, wait=False)]
     assert shell.undos[-1] is not None
     shell.undos[-1]()
     own.flush()
-    assert posted(own)[-1] == SetModel(model=data.FAILED.model, settings=OWN)
+    assert list_posts(own)[-1] == SetModel(model=data.FAILED.model, settings=OWN)
 
 
 def test_what_cannot_be_reset_is_told_and_nothing_is_loaded(model: AutoRemedyModel, own: DemoApi, qtbot: QtBot) -> None:

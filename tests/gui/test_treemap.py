@@ -69,7 +69,7 @@ def treemap(qtbot: QtBot, theme: Theme) -> Treemap:
     return treemap
 
 
-def chosen(treemap: Treemap) -> list[str]:
+def list_chosen(treemap: Treemap) -> list[str]:
     keys: list[str] = []
     treemap.chosen.connect(lambda key, _where: keys.append(key))
     return keys
@@ -81,7 +81,7 @@ def test_the_largest_group_comes_first(treemap: Treemap) -> None:
 
 
 def test_keys_go_from_part_to_part_and_return_chooses(treemap: Treemap) -> None:
-    keys = chosen(treemap)
+    keys = list_chosen(treemap)
     QTest.keyClick(treemap, Qt.Key.Key_Right)
     QTest.keyClick(treemap, Qt.Key.Key_Return)
     assert keys == ["b"]
@@ -102,7 +102,7 @@ def test_arrows_are_mirrored_where_people_read_from_the_right(treemap: Treemap) 
 
 
 def test_a_press_chooses_what_is_there_but_not_a_heap(treemap: Treemap) -> None:
-    keys = chosen(treemap)
+    keys = list_chosen(treemap)
     for place, _, _ in treemap._places:
         QTest.mouseClick(treemap, Qt.MouseButton.LeftButton, pos=place.center().toPoint())
     assert keys == ["a", "b", "c"]

@@ -54,7 +54,7 @@ def last_settings(api: DemoApi) -> ModelSettings:
     return last.settings
 
 
-def replaced(**changes: Any) -> ModelSettings:  # noqa: ANN401 -- fields of ModelSettings
+def replace_settings(**changes: Any) -> ModelSettings:  # noqa: ANN401 -- fields of ModelSettings
     return msgspec.structs.replace(SET, **changes)
 
 
@@ -112,10 +112,10 @@ def test_a_number_counts_once_the_field_is_left(view: ModelSettingsView, api: De
     field = view.numbers["context"].field
     field.setText("8192")
     field.editingFinished.emit()
-    assert last_settings(api) == replaced(context=8192)
+    assert last_settings(api) == replace_settings(context=8192)
     field.setText("")
     field.editingFinished.emit()
-    assert last_settings(api) == replaced(context=None)
+    assert last_settings(api) == replace_settings(context=None)
     before = len(api.calls)
     field.setText("16384")
     field.editingFinished.emit()
@@ -142,8 +142,8 @@ def test_sampling_is_changed_value_by_value_and_the_models_own_can_be_switched_o
     field.editingFinished.emit()
     assert last_settings(api).sampling == ModelSampling(temperature=0.7, min_p=0.1)
     view.uses_own.toggle.click()
-    assert last_settings(api) == replaced(uses_model_sampling=False)
-    shown_as(api, settings=replaced(uses_model_sampling=False))
+    assert last_settings(api) == replace_settings(uses_model_sampling=False)
+    shown_as(api, settings=replace_settings(uses_model_sampling=False))
     view.model.fetch_choices()
     api.flush()
     assert view.sampling.fields["top_k"].placeholderText() == "engine default"
@@ -158,7 +158,7 @@ def test_a_share_of_memory_is_asked_for_where_the_engine_takes_one(view: ModelSe
     assert row.isVisible()
     row.field.setText("0,4")
     row.field.editingFinished.emit()
-    assert last_settings(api) == replaced(gpu_memory_fraction=0.4)
+    assert last_settings(api) == replace_settings(gpu_memory_fraction=0.4)
     view.model.type_in("gpu_memory_fraction", "4")
     assert "takes a number from 0.05 to 1" in row._wrong.text()
     shown_as(api, takes=[])
@@ -170,13 +170,13 @@ def test_a_share_of_memory_is_asked_for_where_the_engine_takes_one(view: ModelSe
 @pytest.mark.slow
 def test_choices_are_sent_and_left_to_roundhouse_again(view: ModelSettingsView, api: DemoApi) -> None:
     view.draft.choice._choose_value("qwen3-0.6b-q8_0")
-    assert last_settings(api) == replaced(draft="qwen3-0.6b-q8_0")
+    assert last_settings(api) == replace_settings(draft="qwen3-0.6b-q8_0")
     view.kv_type.choice._choose_value("")
-    assert last_settings(api) == replaced(kv_type=None)
+    assert last_settings(api) == replace_settings(kv_type=None)
     view.engine.choice._choose_value("vllm")
-    assert last_settings(api) == replaced(engine="vllm")
+    assert last_settings(api) == replace_settings(engine="vllm")
     view.projector.choice._choose_value("none")
-    assert last_settings(api) == replaced(projector="none")
+    assert last_settings(api) == replace_settings(projector="none")
 
 
 @pytest.mark.slow
@@ -236,13 +236,13 @@ def test_a_template_begins_with_the_models_own_and_is_kept_on_request(view: Mode
     assert view.template.edit.toPlainText() == data.TUNED.chat_template
     assert not api.bodies_of("POST", "/model-settings")
     view.template.keep.click()
-    assert last_settings(api) == replaced(chat_template=data.TUNED.chat_template)
-    shown_as(api, settings=replaced(chat_template="{{ messages }}"))
+    assert last_settings(api) == replace_settings(chat_template=data.TUNED.chat_template)
+    shown_as(api, settings=replace_settings(chat_template="{{ messages }}"))
     view.model.fetch_choices()
     api.flush()
     assert view.template.edit.toPlainText() == "{{ messages }}"
     view.template._clear.click()
-    assert last_settings(api) == replaced(chat_template=None)
+    assert last_settings(api) == replace_settings(chat_template=None)
 
 
 @pytest.mark.slow
@@ -355,17 +355,17 @@ def test_code_runs_only_after_a_question_that_says_what_it_means(
     assert title.startswith("Allow the code of ")
     assert "with your permissions" in sentence
     confirmed_action.run()
-    assert last_settings(api) == replaced(allows_code=True)
+    assert last_settings(api) == replace_settings(allows_code=True)
 
 
 @pytest.mark.slow
 def test_code_is_taken_back_at_once(view: ModelSettingsView, api: DemoApi, shell: QuietShell) -> None:
-    shown_as(api, settings=replaced(allows_code=True))
+    shown_as(api, settings=replace_settings(allows_code=True))
     view.model.fetch_choices()
     api.flush()
     assert view.code.toggle.isChecked()
     view.code.toggle.click()
-    assert last_settings(api) == replaced(allows_code=False)
+    assert last_settings(api) == replace_settings(allows_code=False)
     assert not shell.confirmations
 
 
@@ -380,14 +380,14 @@ def test_parsers_are_named_where_the_engine_has_them(view: ModelSettingsView, ap
     assert (calls.field.placeholderText(), reasoning.field.placeholderText()) == ("hermes", "none")
     calls.field.setText("mistral")
     calls.field.editingFinished.emit()
-    assert last_settings(api) == replaced(tool_parser="mistral")
-    shown_as(api, settings=replaced(tool_parser="mistral"))
+    assert last_settings(api) == replace_settings(tool_parser="mistral")
+    shown_as(api, settings=replace_settings(tool_parser="mistral"))
     view.model.fetch_choices()
     api.flush()
     assert calls.field.text() == "mistral"
     calls.field.setText("")
     calls.field.editingFinished.emit()
-    assert last_settings(api) == replaced(tool_parser=None)
+    assert last_settings(api) == replace_settings(tool_parser=None)
 
 
 @pytest.mark.slow
@@ -395,8 +395,8 @@ def test_further_arguments_are_one_line(view: ModelSettingsView, api: DemoApi) -
     field = view.arguments.field
     field.setText("--seed=7 --note 'two words' C:\\x")
     field.editingFinished.emit()
-    assert last_settings(api) == replaced(extra_args=["--seed=7", "--note", "two words", "C:\\x"])
-    shown_as(api, settings=replaced(extra_args=["--note", "it's"]))
+    assert last_settings(api) == replace_settings(extra_args=["--seed=7", "--note", "two words", "C:\\x"])
+    shown_as(api, settings=replace_settings(extra_args=["--note", "it's"]))
     view.model.fetch_choices()
     api.flush()
     before = len(api.bodies_of("POST", "/model-settings"))

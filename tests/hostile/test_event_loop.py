@@ -98,7 +98,7 @@ def routes(gateway: Gateway) -> list[tuple[str, str]]:
     return sorted({(method, path) for method, path in pairs if method != "HEAD"})
 
 
-def filled(path: str, name: str = "x") -> str:
+def fill_path(path: str, name: str = "x") -> str:
     return "/".join(name if part.startswith("{") else part for part in path.split("/"))
 
 
@@ -165,7 +165,7 @@ def test_the_corpus_is_large() -> None:
 async def test_no_head_holds_the_loop(gateway: Gateway, routes: list[tuple[str, str]]) -> None:
     cases, step = header_cases(), 3 if IS_DEEP else 12  # what looks at a head is the same everywhere
     heads = (
-        Sent(method, filled(path), case, path in ENDLESS)
+        Sent(method, fill_path(path), case, path in ENDLESS)
         for at, (method, path) in enumerate(routes)
         for case in cases[at % step :: step]
     )
@@ -177,7 +177,7 @@ async def test_no_name_in_an_address_holds_the_loop(gateway: Gateway, routes: li
     case = Case("name", b"{}", TOKEN)
     named_routes = [(method, path) for method, path in routes if "{" in path]
     assert len(named_routes) > 30
-    names = [Sent(method, filled(path, name), case) for method, path in named_routes for name in hostile_names()]
+    names = [Sent(method, fill_path(path, name), case) for method, path in named_routes for name in hostile_names()]
     odd = [Sent("GET", f"/{name}", case) for name in hostile_names()]
     pages = [Sent("GET", f"{PREFIX}/requests?before={name}", case) for name in hostile_names()]
     assert await stalls(gateway, [*names, *odd, *pages]) == []
@@ -186,7 +186,9 @@ async def test_no_name_in_an_address_holds_the_loop(gateway: Gateway, routes: li
 @pytest.mark.slow
 async def test_no_small_body_holds_the_loop(gateway: Gateway, routes: list[tuple[str, str]]) -> None:
     cases = small_cases()
-    paths = [filled(path) for method, path in routes if asks_a_model(method, path) and path not in ON_FILES | SHORTER]
+    paths = [
+        fill_path(path) for method, path in routes if asks_a_model(method, path) and path not in ON_FILES | SHORTER
+    ]
     assert len(paths) > 25
     step = 1 if IS_DEEP else 12  # the addresses of a dialect have their way in common
     bodies = (
@@ -206,7 +208,7 @@ async def test_no_body_of_our_own_api_holds_the_loop(gateway: Gateway, library: 
     endpoints = [row for row in ENDPOINTS if row.body is not None and row.path not in ACTS]
     assert len(endpoints) > 20
     bodies = (
-        Sent(row.method, filled(PREFIX + row.path), case._replace(headers=TOKEN))
+        Sent(row.method, fill_path(PREFIX + row.path), case._replace(headers=TOKEN))
         for row in endpoints
         for case in cases_of(row.body)
     )

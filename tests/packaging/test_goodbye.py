@@ -26,7 +26,7 @@ def fresh(clean: Path, package: Path, display: str, tmp_path: Path) -> Iterator[
         yield computer
 
 
-def left(computer: Computer) -> list[str]:
+def list_leftovers(computer: Computer) -> list[str]:
     """Return the files that are on the computer and were not before."""
     paths = (
         path for path in computer.upper_folder.rglob("*") if path.is_symlink() or not (path.is_dir() or is_hole(path))
@@ -51,7 +51,7 @@ def test_after_everything_is_removed_no_file_is_left(fresh: Computer) -> None:
     assert "apt remove roundhouse" in result.stdout
     wait_until_quiet(fresh)
     assert fresh.run("dpkg", "--purge", "roundhouse", as_root=True).returncode == 0
-    assert left(fresh) == []
+    assert list_leftovers(fresh) == []
 
 
 def test_removing_the_package_keeps_what_the_person_made(fresh: Computer) -> None:
@@ -60,8 +60,8 @@ def test_removing_the_package_keeps_what_the_person_made(fresh: Computer) -> Non
     wait_until_quiet(fresh)
     assert fresh.run("dpkg", "--purge", "roundhouse", as_root=True).returncode == 0
     assert not (fresh.upper_folder / "usr/lib/roundhouse").exists()
-    assert "home/person/.local/share/roundhouse/roundhouse.db" in left(fresh)
-    assert all(name.startswith("home/person/") for name in left(fresh))
+    assert "home/person/.local/share/roundhouse/roundhouse.db" in list_leftovers(fresh)
+    assert all(name.startswith("home/person/") for name in list_leftovers(fresh))
 
 
 def wait_until_quiet(computer: Computer) -> None:

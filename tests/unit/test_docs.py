@@ -77,11 +77,11 @@ def test_code_names_only_pages_that_are_there() -> None:
 
 
 @cache
-def parsed(path: Path) -> ast.Module:
+def parse_file(path: Path) -> ast.Module:
     return ast.parse(text_of(path))
 
 
-def defined(body: list[ast.stmt]) -> dict[str, list[ast.stmt]]:
+def list_definitions(body: list[ast.stmt]) -> dict[str, list[ast.stmt]]:
     """Return what is defined in a module or class, each with what is defined in it."""
     names: dict[str, list[ast.stmt]] = {}
     for node in body:
@@ -101,9 +101,9 @@ def exists(dotted_name: str) -> bool:
     if not rest:
         return (path / "__init__.py").exists()
     module = path / f"{rest.pop(0)}.py"
-    body = parsed(module).body if module.is_file() else None
+    body = parse_file(module).body if module.is_file() else None
     for name in rest:
-        body = None if body is None else defined(body).get(name)
+        body = None if body is None else list_definitions(body).get(name)
     return body is not None
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from tests.demo.real_window.window import RealWindow
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.published import publish_all
-from tests.fake_hub.server import serving
+from tests.fake_hub.server import serve_hub
 
 _QUESTION = "what is a quantised model"
 
@@ -32,7 +32,7 @@ def without_models(window: RealWindow, name: str) -> Iterator[None]:
     """Have the window be that of a computer where Roundhouse is new, with a hub of our own, until the block ends."""
     home, hub = os.environ["ROUNDHOUSE_HOME"], FakeHub()
     publish_all(hub)
-    with serving(hub):
+    with serve_hub(hub):
         window.close()
         os.environ.update({"ROUNDHOUSE_HOME": str(window.folder / name), "HF_ENDPOINT": hub.url})
         window.open()

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 
-def registered() -> list[str]:
+def list_registered() -> list[str]:
     """Return the models that workers have put into the file they all know."""
     place = Path(os.environ["DYN_FILE_KV"])
     return [path.read_text(encoding="utf-8") for path in place.glob("*")] if place.is_dir() else []
@@ -19,7 +19,7 @@ class Frontend(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         models = [
             {"id": name, "object": "model", "created": 1, "owned_by": "nvidia", "context_window": 512}
-            for name in registered()
+            for name in list_registered()
         ]
         body = {"object": "list", "data": models} if self.path == "/v1/models" else {"status": "healthy"}
         data = json.dumps(body).encode()

@@ -14,7 +14,7 @@ def run(app: Any, *, host: str, port: int) -> None:
 
 
 async def _serve(app: Any, host: str, port: int) -> None:
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
         method, path, _ = head[0].decode().split(" ")
         headers = [tuple(part.strip() for part in line.split(b":", 1)) for line in head[1:] if b":" in line]
@@ -29,7 +29,7 @@ async def _serve(app: Any, host: str, port: int) -> None:
         await writer.drain()
         writer.close()
 
-    server = await asyncio.start_server(connected, host, port)
+    server = await asyncio.start_server(handle_connection, host, port)
     async with server:
         await server.serve_forever()
 

@@ -15,8 +15,8 @@ from aiohttp import web
 from app.core.api import PREFIX
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, NewChat, NewTurn, Turn
 from tests.fake_hub.hub import FakeHub
-from tests.fake_hub.server import serving
-from tests.gateway.admin.real_gateway import RealGateway, running
+from tests.fake_hub.server import serve_hub
+from tests.gateway.admin.real_gateway import RealGateway, run_gateway
 from tests.gateway.played import Gateway, Upstream
 from tests.gateway_pool import GatewayPool
 from tests.patience import PATIENCE_S
@@ -147,14 +147,14 @@ class Api:
 
 @pytest.fixture(scope="module")
 def fake_hub() -> Iterator[FakeHub]:
-    with serving(FakeHub()) as hub:
+    with serve_hub(FakeHub()) as hub:
         yield hub
 
 
 @pytest.fixture(scope="module")
 def real_gateway(tmp_path_factory: pytest.TempPathFactory, fake_hub: FakeHub) -> Iterator[RealGateway]:
     """A process of its own, with its models and a hub."""
-    with running(tmp_path_factory.mktemp("home"), free_port(), hub=fake_hub.url) as gateway:
+    with run_gateway(tmp_path_factory.mktemp("home"), free_port(), hub=fake_hub.url) as gateway:
         yield gateway
 
 
@@ -191,7 +191,7 @@ async def text_until(events: AsyncIterator[AnswerEvent], text_end: str) -> str:
 @pytest.fixture(scope="session")
 def real_gateways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayPool[RealGateway]]:
     """Whole gateways over fake engines, for tests that only ask one."""
-    pool = GatewayPool(lambda: running(tmp_path_factory.mktemp("gateway"), free_port()))
+    pool = GatewayPool(lambda: run_gateway(tmp_path_factory.mktemp("gateway"), free_port()))
     yield pool
     pool.close_all()
 

@@ -59,7 +59,7 @@ class RealGateway(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def running(  # noqa: PLR0913 -- what tests start otherwise, each by its name
+def run_gateway(  # noqa: PLR0913 -- what tests start otherwise, each by its name
     home: Path,
     port: int,
     *,
@@ -97,12 +97,12 @@ def running(  # noqa: PLR0913 -- what tests start otherwise, each by its name
         ),
     )
     try:
-        yield RealGateway(process, paths, _announced(process, paths, patience_s), patience_s)
+        yield RealGateway(process, paths, _wait_for_port(process, paths, patience_s), patience_s)
     finally:
         _end(process, paths, patience_s)
 
 
-def _announced(process: "subprocess.Popen[bytes]", paths: Paths, patience_s: float) -> PortFile:
+def _wait_for_port(process: "subprocess.Popen[bytes]", paths: Paths, patience_s: float) -> PortFile:
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline and process.poll() is None:
         gateway_info = find_running_gateway(paths)

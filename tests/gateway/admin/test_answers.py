@@ -315,10 +315,10 @@ async def test_nonsense_from_the_engine_is_said_plainly(api: Api, pen: Pen) -> N
 async def test_a_mistake_of_ours_ends_the_answer_too(
     api: Api, pen: Pen, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def broken(*_arguments: object) -> None:
+    async def raise_mistake(*_arguments: object) -> None:
         raise KeyError("oops")
 
-    monkeypatch.setattr(AnswerWriter, "write", broken)
+    monkeypatch.setattr(AnswerWriter, "write", raise_mistake)
     message = await api.ended((await api.ask((await api.chat()).id)).answer)
     assert (message.status, message.error) == ("failed", "There was an error in Roundhouse. See the log.")
     assert [record.levelno for record in caplog.records] == [logging.ERROR]

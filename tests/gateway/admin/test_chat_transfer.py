@@ -121,7 +121,7 @@ def upload(gateway: RealGateway, name: str, content: bytes) -> Attachment:
     return gateway.client.post(f"/attachments?name={name}", content, Attachment)
 
 
-def everything(gateway: RealGateway) -> tuple[object, object]:
+def list_content(gateway: RealGateway) -> tuple[object, object]:
     """Return folders and chats as they are anywhere, without the ids that attachments have in one place."""
     folders = gateway.client.get("/chats/folders", list[ChatFolder])
     shelves = (ChatShelf.CURRENT, ChatShelf.ARCHIVED)
@@ -184,12 +184,12 @@ def test_folders_tags_pins_and_the_archive_go_along(pair: tuple[RealGateway, Rea
     assert (export_report.chats, export_report.folders, export_report.left_out) == (3, 2, [])
     report = ChatImporter(target.client).import_file(file)
     assert (report.added, report.folders, report.left_out, report.unreadable) == (3, 2, 0, 0)
-    there = everything(target)
-    assert there == everything(source)
+    there = list_content(target)
+    assert there == list_content(source)
 
     again = ChatImporter(target.client).import_file(file)
     assert (again.added, again.folders, again.unchanged) == (0, 0, 3)
-    assert everything(target) == there
+    assert list_content(target) == there
 
     pages = tmp_path / "pages"
     ChatExporter(source.client, ExportTarget(pages, "md", overwrites=False)).export_all(summaries)

@@ -23,7 +23,7 @@ from tests.gateway.admin.conftest import LAST, Api, chunk
 from tests.gateway.admin.test_attachments import png
 from tests.gateway.admin.test_chat_tools import CALLED, next_call, wish
 from tests.gateway.admin.test_mcp import add, call, start
-from tests.gateway.far import Far, begun
+from tests.gateway.far import Far, begin_stream
 from tests.gateway.played import Gateway
 from tests.patience import PATIENCE_S
 
@@ -48,7 +48,7 @@ class Painter:
     async def play(self, request: web.Request) -> web.StreamResponse:
         if request.path == "/v1/images/generations":
             return await self.draw()
-        response = await begun(request)
+        response = await begin_stream(request)
         fields = self.far.posts[-1][1]
         if fields.get("tools") and fields["messages"][-1]["role"] == "user":
             await response.write(wish("pictures__draw_picture", self.arguments) + CALLED)

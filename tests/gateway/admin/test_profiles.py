@@ -17,7 +17,7 @@ from app.core.engines import EngineState, EngineStatus, Pause
 from app.core.errors import Conflict, NotFound
 from app.core.models import LoadModel, ModelSettings, SetModel
 from app.core.profiles import Profile, ProfileAction, ProfileList, ProfileModel, ProfilePlan, SaveProfile, UseProfile
-from tests.gateway.admin.real_gateway import RealGateway, running
+from tests.gateway.admin.real_gateway import RealGateway, run_gateway
 from tests.patience import PATIENCE_S
 
 
@@ -29,7 +29,7 @@ def gateway(lent_gateway: RealGateway) -> RealGateway:
 @pytest.fixture
 def new_gateway(tmp_path: Path, unused_port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealGateway]:
     """One that has just looked at the clock: what is given hours now does not begin before it looks again."""
-    with running(tmp_path, unused_port) as gateway:
+    with run_gateway(tmp_path, unused_port) as gateway:
         monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path))
         yield gateway
 

@@ -13,7 +13,7 @@ from app.core.events import EngineChanged, Event, LogLine
 from app.core.models import LoadModel, LoadOptions, UnloadModel
 from app.store.database import ChatStore
 from app.store.listing import ListRequest
-from tests.gateway.admin.real_gateway import RealGateway, running
+from tests.gateway.admin.real_gateway import RealGateway, run_gateway
 from tests.patience import PATIENCE_S
 
 
@@ -35,7 +35,7 @@ def read_for(client: GatewayClient, answer: Message, seconds: float) -> list[tup
 
 @pytest.mark.slow
 async def test_a_killed_gateway_loses_at_most_the_last_second(tmp_path: Path, unused_port: int) -> None:
-    with running(tmp_path, unused_port) as gateway:
+    with run_gateway(tmp_path, unused_port) as gateway:
         answer = ask(gateway.client, "slow").answer
         seen_lengths = read_for(gateway.client, answer, 2.3)
         gateway.kill()
@@ -54,7 +54,7 @@ async def test_a_killed_gateway_loses_at_most_the_last_second(tmp_path: Path, un
 
 @pytest.mark.slow
 def test_logs_of_one_engine_of_all_and_of_none(tmp_path: Path, unused_port: int) -> None:
-    with running(tmp_path, unused_port) as gateway:
+    with run_gateway(tmp_path, unused_port) as gateway:
         for model in ("quick", "slow"):
             gateway.client.post("/load", LoadModel(model=model), EngineStatus)
         of_one = gateway.client.get("/logs?model=QUICK:latest", list[LogLine])
@@ -79,7 +79,7 @@ def test_a_load_that_names_no_options_takes_the_model_as_it_runs(lent_gateway: R
 
 
 def test_a_chat_through_a_real_supervisor_and_a_gentle_end(tmp_path: Path, unused_port: int) -> None:
-    with running(tmp_path, unused_port) as gateway:
+    with run_gateway(tmp_path, unused_port) as gateway:
         client = gateway.client
         quick = ask(client, "quick").answer
         events = [*client.stream_events(f"/chats/{quick.chat}/answers/{quick.id}", AnswerEvent, timeout_s=PATIENCE_S)][

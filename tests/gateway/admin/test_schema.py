@@ -67,14 +67,14 @@ def test_nothing_made_from_the_document_breaks_a_route(real_gateway: RealGateway
         # No name stands for the model in use: which that is depends on the tests before, and one of them is damaged.
         assume(row.path != "/load" or not isinstance(case.body, dict) or case.body.get("model") != "")
         if is_known and case.path_parameters:
-            case.path_parameters.update(existing(real_gateway.client))
+            case.path_parameters.update(list_names(real_gateway.client))
         case.call_and_validate(base_url=real_gateway.port_file.url, headers=headers, checks=CHECKS, timeout=PATIENCE_S)
 
     check()
     real_gateway.client.delete("/pause")  # or the rows after it would be tried on a gateway that loads nothing
 
 
-def existing(client: GatewayClient) -> dict[str, str]:
+def list_names(client: GatewayClient) -> dict[str, str]:
     """Return names that the variable parts of a path can have: of a model, and of a chat just begun and its answer."""
     chat = client.post("/chats", NewChat(model="quick"), Chat)
     turn = client.post(f"/chats/{chat.id}/turns", NewTurn(content="Hm?"), Turn)

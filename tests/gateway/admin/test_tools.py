@@ -9,7 +9,7 @@ from aiohttp import web
 
 from app.cli import connect as command
 from app.core.tools import ToolChange, ToolInfo, ToolProbe
-from tests.gateway.admin.real_gateway import RealGateway, running
+from tests.gateway.admin.real_gateway import RealGateway, run_gateway
 from tests.gateway.played import Gateway
 
 PREFIX = "/roundhouse/v1"
@@ -63,7 +63,7 @@ async def test_bad_requests_are_said(gateway: Gateway, path: str, body: object, 
 
 @pytest.fixture
 def real(tmp_path: Path, unused_port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealGateway]:
-    with running(tmp_path, unused_port) as gateway:
+    with run_gateway(tmp_path, unused_port) as gateway:
         monkeypatch.setattr(command, "connect_gateway", lambda: gateway.client)
         yield gateway
 

@@ -60,7 +60,7 @@ class _PlayedTrials(DraftTrials):
         )
 
 
-async def ended(trials: DraftTrials) -> DraftTrialChanged:
+async def wait_for_end(trials: DraftTrials) -> DraftTrialChanged:
     async with asyncio.timeout(PATIENCE_S):
         while trials.job.last is None or not trials.job.last.done:  # noqa: ASYNC110 -- it publishes to a hub
             await asyncio.sleep(0.01)
@@ -71,7 +71,7 @@ async def ended(trials: DraftTrials) -> DraftTrialChanged:
 async def test_a_trial_compares_and_is_kept(parts: Services, drafted_ms: float, *, is_faster: bool) -> None:
     trials = _PlayedTrials(parts, 10.0, drafted_ms)
     await trials.start(GUIDE)
-    assert (await ended(trials)).error == ""
+    assert (await wait_for_end(trials)).error == ""
     (trial,) = parts.drafts.list_trials()
     assert (trial.kind, trial.is_faster) == ("ngram", is_faster)
     assert trial.plain_tokens_s == pytest.approx(100)
@@ -84,7 +84,7 @@ async def test_a_trial_compares_and_is_kept(parts: Services, drafted_ms: float, 
 async def test_a_trial_that_was_disturbed_is_not_kept(parts: Services) -> None:
     trials = _PlayedTrials(parts, 10.0, 5.0, other_share=0.7)
     await trials.start(GUIDE)
-    end = await ended(trials)
+    end = await wait_for_end(trials)
     assert end.code == "trial_disturbed"
     assert "70 % of the processors" in end.error
     assert parts.drafts.list_trials() == []

@@ -159,7 +159,7 @@ async def test_a_load_takes_what_there_is_room_for(
 ) -> None:
     """With a gibibyte kept free, four conversations of the Guide take some 85 MiB, one some 55."""
     monkeypatch.setattr("psutil.virtual_memory", lambda: _Free(int(free_gib * 2**20)))
-    wired_services = replaced(parts, machine=_Reader(small_machine(free_gib)), facts=_Facts(guide_gguf()))
+    wired_services = replace_services(parts, machine=_Reader(small_machine(free_gib)), facts=_Facts(guide_gguf()))
     fit = await memory_fit.fit_load(wired_services, guide_request(4096, 4))
     assert (fit.options.context, fit.options.slots) == expected_fit
 
@@ -180,7 +180,7 @@ async def test_a_file_that_cannot_be_read_is_the_engines_to_judge(parts: Service
     assert await memory_fit.fit_load(parts, request) is request
 
 
-def replaced(services: Services, **fields: object) -> Services:
+def replace_services(services: Services, **fields: object) -> Services:
     import dataclasses  # noqa: PLC0415 -- here only
 
     return dataclasses.replace(services, **cast("Any", fields))
@@ -198,7 +198,7 @@ def quick_synthetic(hardly_waiting: None, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("app.hub.synthetic.write_synthetic", lambda path: path.write_bytes(b"model"))
 
 
-async def ended(calibrator: Calibrator) -> CalibrationChanged:
+async def wait_for_end(calibrator: Calibrator) -> CalibrationChanged:
     async with asyncio.timeout(PATIENCE_S):
         while calibrator.job.last is None or not calibrator.job.last.done:  # noqa: ASYNC110 -- it publishes to a hub
             await asyncio.sleep(0.01)
@@ -207,18 +207,18 @@ async def ended(calibrator: Calibrator) -> CalibrationChanged:
 
 @pytest.mark.usefixtures("quick_synthetic")
 async def test_a_calibration_that_fails_says_why_and_leaves_no_file(parts: Services, paths: Paths) -> None:
-    wired_services = replaced(parts, machine=_Reader(small_machine(8)))
+    wired_services = replace_services(parts, machine=_Reader(small_machine(8)))
     cast("Any", wired_services.supervisor).refuse_with = EngineFailed("It has no room.", hint="Free some.", code="x")
     calibrator = Calibrator(wired_services)
     calibrator.start()
-    assert (await ended(calibrator)).error == "It has no room. Free some."
+    assert (await wait_for_end(calibrator)).error == "It has no room. Free some."
     assert list(paths.state.glob("*.gguf")) == []
     assert await parts.chats.list_calibrations() == []
 
 
 @pytest.mark.usefixtures("quick_synthetic")
 async def test_a_calibration_can_be_stopped_and_begun_again(parts: Services, paths: Paths) -> None:
-    wired_services = replaced(parts, machine=_Reader(small_machine(8)))
+    wired_services = replace_services(parts, machine=_Reader(small_machine(8)))
     supervisor = cast("Any", wired_services.supervisor)
     supervisor.may_load.clear()
     calibrator = Calibrator(wired_services)
@@ -283,19 +283,19 @@ def measured_parts(parts: Services, hardly_waiting: None, monkeypatch: pytest.Mo
     monkeypatch.setattr("app.hub.synthetic.write_synthetic", lambda path: path.write_bytes(guide_gguf().read_bytes()))
     description = {"os": "linux", "cpu": "AMD Ryzen 9 7950X", "ram_gb": 16, "cores": 8, "ram_bandwidth_gb_s": 40}
     reader = _Reader(machine_from(msgspec.json.encode(description)))
-    return replaced(parts, machine=reader, facts=_Facts(guide_gguf()))
+    return replace_services(parts, machine=reader, facts=_Facts(guide_gguf()))
 
 
-async def calibrated(
+async def calibrate_services(
     services: Services, times: _Times, *token_ms: float
 ) -> tuple[_TimedCalibrator, CalibrationChanged]:
     calibrator = _TimedCalibrator(services, times, *token_ms)
     calibrator.start()
-    return calibrator, await ended(calibrator)
+    return calibrator, await wait_for_end(calibrator)
 
 
 async def test_a_quiet_calibration_takes_three_rounds_and_is_kept(measured_parts: Services) -> None:
-    calibrator, end = await calibrated(measured_parts, _Times(), 10.0)
+    calibrator, end = await calibrate_services(measured_parts, _Times(), 10.0)
     assert end.error == ""
     assert calibrator.rounds == 6, "three of each of two models"
     (kept_calibration,) = await measured_parts.speed_measurements.calibrations()
@@ -305,14 +305,14 @@ async def test_a_quiet_calibration_takes_three_rounds_and_is_kept(measured_parts
 
 async def test_rounds_that_others_disturb_are_repeated(measured_parts: Services) -> None:
     quiet_polls, busy_rounds = [0.0, 0.0, 0.0], [0.0, 0.8, 0.0, 0.0, 0.0, 0.8, 0.0, 0.0, 0.0]
-    calibrator, end = await calibrated(measured_parts, _Times(*quiet_polls, *busy_rounds), 30.0, 25.0, 10.0)
+    calibrator, end = await calibrate_services(measured_parts, _Times(*quiet_polls, *busy_rounds), 30.0, 25.0, 10.0)
     assert end.error == ""
     assert calibrator.rounds > 6
     assert (await measured_parts.speed_measurements.calibrations())[0].disturbances == []
 
 
 async def test_a_first_run_that_was_disturbed_is_marked_and_predicts_nothing(measured_parts: Services) -> None:
-    _, end = await calibrated(measured_parts, _Times(*[0.6] * 80), 10.0)
+    _, end = await calibrate_services(measured_parts, _Times(*[0.6] * 80), 10.0)
     assert end.error == ""
     (kept_calibration,) = await measured_parts.speed_measurements.calibrations()
     assert kept_calibration.disturbances == ["Other programs used 60 % of the processors."]
@@ -320,9 +320,9 @@ async def test_a_first_run_that_was_disturbed_is_marked_and_predicts_nothing(mea
 
 
 async def test_a_disturbed_run_leaves_the_earlier_result(measured_parts: Services) -> None:
-    await calibrated(measured_parts, _Times(), 10.0)
+    await calibrate_services(measured_parts, _Times(), 10.0)
     (earlier,) = await measured_parts.speed_measurements.calibrations()
-    calibrator, end = await calibrated(measured_parts, _Times(*[0.6] * 80), 25.0)
+    calibrator, end = await calibrate_services(measured_parts, _Times(*[0.6] * 80), 25.0)
     assert end.code == "calibration_disturbed"
     assert "60 % of the processors" in end.error
     assert calibrator.rounds == 16, "eight of each of two models"
@@ -332,17 +332,17 @@ async def test_a_disturbed_run_leaves_the_earlier_result(measured_parts: Service
 async def test_a_run_slower_than_an_earlier_quiet_run_is_refused_until_that_is_forgotten(
     measured_parts: Services,
 ) -> None:
-    await calibrated(measured_parts, _Times(), 10.0)
-    _, end = await calibrated(measured_parts, _Times(), 25.0)
+    await calibrate_services(measured_parts, _Times(), 10.0)
+    _, end = await calibrate_services(measured_parts, _Times(), 25.0)
     assert "an earlier quiet run" in end.error
     await measured_parts.speed_measurements.forget_all()
-    _, end = await calibrated(measured_parts, _Times(), 25.0)
+    _, end = await calibrate_services(measured_parts, _Times(), 25.0)
     assert end.error == ""
 
 
 async def test_an_undisturbed_run_replaces_a_marked_one(measured_parts: Services) -> None:
-    await calibrated(measured_parts, _Times(*[0.6] * 80), 25.0)
-    await calibrated(measured_parts, _Times(), 10.0)
+    await calibrate_services(measured_parts, _Times(*[0.6] * 80), 25.0)
+    await calibrate_services(measured_parts, _Times(), 10.0)
     (kept_calibration,) = await measured_parts.speed_measurements.calibrations()
     assert kept_calibration.disturbances == []
 

@@ -15,7 +15,7 @@ from app.hardware.description import machine_from
 from app.hub.library.library import Library
 from app.hub.shapes import shape_facts
 from tests.gguf_files import TinyLlama
-from tests.range_server import Hub, serving
+from tests.range_server import Hub, serve_ranges
 from tests.unit.advisor.engines import ENGINES, setting_for
 
 NOBODY = "http://127.0.0.1:1"
@@ -35,7 +35,7 @@ def test_the_hub_is_where_the_environment_says() -> None:
 @pytest.mark.parametrize("name", ["someone/model", "someone/Qwen3-8B-GGUF", "hf.co/someone/model"])
 async def test_a_repository_is_read_once(facts: FactsReader, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     repository = name.removeprefix("hf.co/")
-    with serving(Hub()) as hub:
+    with serve_ranges(Hub()) as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         hub.files[f"/api/models/{repository}/revision/main"] = json.dumps(
             {"siblings": [{"rfilename": "tiny.gguf"}]}
@@ -72,7 +72,7 @@ async def test_a_hub_that_was_out_of_reach_is_not_asked_again_at_once(
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", NOBODY)
     await facts.find("Qwen/Qwen3-8B-AWQ")
-    with serving(Hub()) as hub:
+    with serve_ranges(Hub()) as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         await facts.find("Qwen/Qwen3-4B-AWQ")
         assert not hub.requests

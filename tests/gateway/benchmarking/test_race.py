@@ -105,7 +105,7 @@ class ScriptedRuns:
         return msgspec.structs.replace(outcome, id=f"id-{engine}")
 
 
-def scripted(monkeypatch: pytest.MonkeyPatch, **outcomes: Sequence[float] | Exception) -> ScriptedRuns:
+def script_runs(monkeypatch: pytest.MonkeyPatch, **outcomes: Sequence[float] | Exception) -> ScriptedRuns:
     """Have the old and the new engine come to these times per token, or fail so."""
     runs = ScriptedRuns(
         {
@@ -148,7 +148,7 @@ async def test_the_engine_that_a_scripted_pair_makes_faster_is_used(
 async def test_the_engine_of_before_stays_where_the_difference_is_noise(
     parts: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = scripted(monkeypatch, old=STEADY, new=[part * 0.99 for part in STEADY])
+    runs = script_runs(monkeypatch, old=STEADY, new=[part * 0.99 for part in STEADY])
     end = await run_race(parts, StartRace(model="guide"))
     assert end.result is not None
     assert (end.result.winner, end.result.is_change) == (OLD, False)
@@ -161,7 +161,7 @@ async def test_what_the_winner_has_no_option_for_is_set_no_longer(
 ) -> None:
     own = ModelSettings(threads=3, flash_attention="off", batch_tokens=256)
     parts.model_settings.change_settings("guide", own)
-    scripted(monkeypatch, old=STEADY, new=[part * 0.5 for part in STEADY])
+    script_runs(monkeypatch, old=STEADY, new=[part * 0.5 for part in STEADY])
     end = await run_race(parts, StartRace(model="guide"))
     assert end.result is not None
     assert end.result.settings == ModelSettings(engine=NEW, threads=3), "mistral.rs would refuse the others"
@@ -184,7 +184,7 @@ async def test_settings_that_only_one_engine_takes_keep_no_other_out_of_a_race(
 
 
 async def test_a_race_that_is_disturbed_changes_nothing(parts: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    scripted(monkeypatch, old=STEADY, new=Conflict("It was disturbed.", code="benchmark_disturbed"))
+    script_runs(monkeypatch, old=STEADY, new=Conflict("It was disturbed.", code="benchmark_disturbed"))
     end = await run_race(parts, StartRace(model="guide"))
     assert (end.code, end.result) == ("benchmark_disturbed", None)
     assert parts.model_settings.settings_of("guide") == ModelSettings()
@@ -194,7 +194,7 @@ async def test_a_race_that_is_disturbed_changes_nothing(parts: Services, monkeyp
 async def test_an_engine_that_does_not_load_the_model_is_out_of_it(
     parts: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scripted(monkeypatch, old=STEADY, new=EngineFailed("It does not know this architecture."))
+    script_runs(monkeypatch, old=STEADY, new=EngineFailed("It does not know this architecture."))
     end = await run_race(parts, StartRace(model="guide"))
     assert end.result is not None
     assert end.result.winner == OLD
@@ -203,7 +203,7 @@ async def test_an_engine_that_does_not_load_the_model_is_out_of_it(
 
 async def test_a_newer_version_that_is_slower_is_told(parts: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     await parts.chats.save_benchmark(make_receipt([part / 2 for part in STEADY], model="guide", version="0"))
-    scripted(monkeypatch, old=STEADY, new=STEADY)
+    script_runs(monkeypatch, old=STEADY, new=STEADY)
     end = await run_race(parts, StartRace(model="guide"))
     assert end.result is not None
     notes = {entry.engine: entry.note for entry in end.result.entries}
@@ -218,7 +218,7 @@ async def test_only_what_is_named_is_installed(parts: Services, monkeypatch: pyt
         await run_race(parts, StartRace(model="guide"))
     with pytest.raises(BadRequest, match="cannot be installed"):
         await run_race(parts, StartRace(model="guide", installs=["nosuch"]))
-    scripted(monkeypatch, old=STEADY, new=STEADY)
+    script_runs(monkeypatch, old=STEADY, new=STEADY)
     installs: list[str] = []
 
     async def install(engine: str) -> None:

@@ -10,7 +10,7 @@ from tests.gateway.played import Gateway
 HEADERS = {"anthropic-version": "2023-06-01", "User-Agent": "claude-cli/2.1.197 (external, cli)"}
 
 
-async def listed(gateway: Gateway, headers: dict[str, str]) -> list[dict[str, Any]]:
+async def list_models(gateway: Gateway, headers: dict[str, str]) -> list[dict[str, Any]]:
     async with gateway.http.get(f"{gateway.url}/v1/models?limit=1000", headers=headers) as reply:
         assert reply.status == 200
         data: list[dict[str, Any]] = (await reply.json())["data"]
@@ -18,8 +18,8 @@ async def listed(gateway: Gateway, headers: dict[str, str]) -> list[dict[str, An
 
 
 async def test_only_claude_code_is_told_names_of_anthropics_kind(gateway: Gateway) -> None:
-    plain = await listed(gateway, {"anthropic-version": "2023-06-01"})
-    picked_names = await listed(gateway, HEADERS)
+    plain = await list_models(gateway, {"anthropic-version": "2023-06-01"})
+    picked_names = await list_models(gateway, HEADERS)
     names = [card["id"] for card in plain]
     assert names
     assert not any(name.startswith("claude") for name in names)
@@ -44,7 +44,7 @@ async def test_what_was_picked_answers_and_any_other_claude_is_the_model_in_use(
         )
 
     gateway.upstream.play = play
-    names = [card["id"] for card in await listed(gateway, HEADERS) if card["id"].startswith("claude-")]
+    names = [card["id"] for card in await list_models(gateway, HEADERS) if card["id"].startswith("claude-")]
     for name in (names[0], names[0].upper(), "claude-opus-4-8"):
         body = {"model": name, "max_tokens": 5, "messages": [{"role": "user", "content": "Hi"}]}
         async with gateway.http.post(f"{gateway.url}/v1/messages", json=body, headers=HEADERS) as reply:

@@ -25,7 +25,7 @@ from tests.gateway.admin.test_collections import add as add_collection
 from tests.gateway.admin.test_collections import play as play_models
 from tests.gateway.admin.test_mcp import add, fake_server
 from tests.gateway.dialects.test_ollama_generation import END, says, streams
-from tests.gateway.dialects.test_responses_routes import ASKED, call, created, events, text_of
+from tests.gateway.dialects.test_responses_routes import ASKED, call, create_response, events, text_of
 from tests.gateway.played import Gateway, Play
 from tests.patience import PATIENCE_S, until
 
@@ -85,7 +85,7 @@ async def test_a_tool_is_called_and_the_model_goes_on(gateway: Gateway, api: Api
     await add(api, "fake", fake_server())
     await allow(api, "echo")
     gateway.upstream.play = in_turns([says("Let me see."), ECHO, CALLED], [says("It is noon."), END])
-    response = await created(gateway, tools=[FAKE])
+    response = await create_response(gateway, tools=[FAKE])
     assert kinds(response) == ["mcp_list_tools", "message", "mcp_call", "message"]
     tool_list, _, tool_call, _ = response["output"]
     assert (tool_list["server_label"], tool_list["error"]) == ("fake", None)
@@ -147,13 +147,13 @@ async def test_the_events_have_the_dialects_names_and_order(gateway: Gateway, ap
 async def test_a_call_that_nobody_allowed_waits_for_an_approval(gateway: Gateway, api: Api) -> None:
     await add(api, "fake", fake_server())
     gateway.upstream.play = in_turns([ECHO, CALLED], [says("It is noon."), END])
-    first = await created(gateway, tools=[FAKE])
+    first = await create_response(gateway, tools=[FAKE])
     assert kinds(first) == ["mcp_list_tools", "mcp_approval_request"]
     approval_request = first["output"][1]
     assert (approval_request["name"], approval_request["arguments"]) == ("echo", '{"text": "noon"}')
     assert len(bodies(gateway)) == 1
     answer = {"type": "mcp_approval_response", "approval_request_id": approval_request["id"], "approve": True}
-    second = await created(gateway, tools=[FAKE], input=[answer], previous_response_id=first["id"])
+    second = await create_response(gateway, tools=[FAKE], input=[answer], previous_response_id=first["id"])
     assert kinds(second) == ["mcp_call", "message"], "the servers' tools are known"
     assert second["output"][0]["approval_request_id"] == approval_request["id"]
     assert bodies(gateway)[1]["messages"][-1]["content"] == "noon"
@@ -169,7 +169,7 @@ async def test_an_approval_comes_back_without_a_stored_response(gateway: Gateway
     await allow(api, "echo")
     gateway.upstream.play = in_turns([ECHO, CALLED], [says("Without it, then."), END])
     tool = {**FAKE, "require_approval": {"never": {"tool_names": ["fail"]}}}
-    first = await created(gateway, tools=[tool], store=False)
+    first = await create_response(gateway, tools=[tool], store=False)
     approval_request = first["output"][-1]
     assert approval_request["type"] == "mcp_approval_request", (
         "the program wants to be asked, though the person allowed it"
@@ -181,7 +181,7 @@ async def test_an_approval_comes_back_without_a_stored_response(gateway: Gateway
         "reason": "Not now.",
     }
     question = {"role": "user", "content": "Hi"}
-    second = await created(gateway, tools=[tool], store=False, input=[question, *first["output"], refusal])
+    second = await create_response(gateway, tools=[tool], store=False, input=[question, *first["output"], refusal])
     assert kinds(second) == ["message"]
     assert bodies(gateway)[1]["messages"][-1]["content"].endswith("Do without it. Not now.")
     status, error = await call(gateway, "POST", "", {**ASKED, "input": [refusal], "tools": [tool]})
@@ -191,10 +191,10 @@ async def test_an_approval_comes_back_without_a_stored_response(gateway: Gateway
 async def test_an_approval_is_for_the_call_that_it_was_asked_for(gateway: Gateway, api: Api) -> None:
     await add(api, "fake", fake_server())
     gateway.upstream.play = in_turns([ECHO, CALLED], [says("Yes."), END])
-    first = await created(gateway, tools=[FAKE], store=False)
+    first = await create_response(gateway, tools=[FAKE], store=False)
     approval_request = {**first["output"][-1], "arguments": '{"text": "midnight"}'}
     answer = {"type": "mcp_approval_response", "approval_request_id": approval_request["id"], "approve": True}
-    second = await created(gateway, tools=[FAKE], store=False, input=[approval_request, answer])
+    second = await create_response(gateway, tools=[FAKE], store=False, input=[approval_request, answer])
     assert kinds(second)[-1] == "mcp_approval_request"
     assert second["output"][-1]["arguments"] == '{"text": "midnight"}'
     assert len(bodies(gateway)) == 1, "nothing was called, and the model was not asked"
@@ -205,10 +205,10 @@ async def test_a_tool_described_otherwise_than_when_it_was_allowed_asks_again(ga
     await add(api, "fake", fake_server("turncoat"))
     await allow(api, "echo")
     gateway.upstream.play = in_turns([ECHO, CALLED], [ECHO, CALLED], [says("Yes."), END])
-    response = await created(gateway, tools=[FAKE])
+    response = await create_response(gateway, tools=[FAKE])
     assert kinds(response) == ["mcp_list_tools", "mcp_call", "mcp_approval_request"]
     answer = {"type": "mcp_approval_response", "approval_request_id": response["output"][-1]["id"], "approve": True}
-    again = await created(gateway, tools=[FAKE], input=[answer], previous_response_id=response["id"])
+    again = await create_response(gateway, tools=[FAKE], input=[answer], previous_response_id=response["id"])
     assert kinds(again) == ["mcp_list_tools", "mcp_call", "message"], "the list is told again: it is another"
 
 
@@ -262,10 +262,10 @@ async def test_only_the_tools_that_both_let_are_offered(gateway: Gateway, api: A
     gateway.upstream.play = in_turns([says("Hello"), END])
     own = {"type": "function", "name": "fake__echo", "parameters": {"type": "object"}}
     tool = {**FAKE, "allowed_tools": {"tool_names": ["echo", "fail"]}}
-    await created(gateway, tools=[tool, own])
+    await create_response(gateway, tools=[tool, own])
     names = [each["function"]["name"] for each in bodies(gateway)[0]["tools"]]
     assert sorted(names) == ["fake__echo", "fake__echo_2"], "the program's own function keeps its name"
-    await created(
+    await create_response(
         gateway, tools=[{**FAKE, "allowed_tools": ["echo"]}], tool_choice={"type": "mcp", "server_label": "fake"}
     )
     assert [each["function"]["name"] for each in bodies(gateway)[1]["tools"]] == ["fake__echo"]
@@ -285,7 +285,7 @@ async def test_the_tools_count_as_input(gateway: Gateway, api: Api) -> None:
 async def test_a_server_that_does_not_start_is_told_and_the_model_goes_on(gateway: Gateway, api: Api) -> None:
     await add(api, "fake", fake_server("crash"))
     gateway.upstream.play = in_turns([says("Hello"), END])
-    response = await created(gateway, tools=[FAKE])
+    response = await create_response(gateway, tools=[FAKE])
     assert kinds(response) == ["mcp_list_tools", "message"]
     assert "fake" in response["output"][0]["error"]
     kinds_seen = [each["type"] async for each in events(gateway, tools=[FAKE])]
@@ -298,10 +298,10 @@ async def test_a_functions_call_ends_the_response_and_its_result_goes_on(gateway
     await allow(api, "echo")
     look = {"type": "function", "name": "look", "parameters": {"type": "object"}}
     gateway.upstream.play = in_turns([ECHO, wish("look", index=1), CALLED], [says("Seen."), END])
-    first = await created(gateway, tools=[FAKE, look])
+    first = await create_response(gateway, tools=[FAKE, look])
     assert kinds(first) == ["mcp_list_tools", "function_call", "mcp_call"]
     result = {"type": "function_call_output", "call_id": first["output"][1]["call_id"], "output": "A wall."}
-    second = await created(gateway, tools=[FAKE, look], input=[result], previous_response_id=first["id"])
+    second = await create_response(gateway, tools=[FAKE, look], input=[result], previous_response_id=first["id"])
     assert text_of(second) == "Seen."
     contents = [each.get("content") for each in bodies(gateway)[1]["messages"]]
     assert {"A wall.", "noon"} <= {each for each in contents if each}
@@ -312,7 +312,7 @@ async def test_a_call_that_is_required_is_required_once(gateway: Gateway, api: A
     await add(api, "fake", fake_server())
     await allow(api, "echo")
     gateway.upstream.play = in_turns([ECHO, CALLED], [ECHO, CALLED], [says("Enough."), END])
-    response = await created(gateway, tools=[FAKE], tool_choice="required")
+    response = await create_response(gateway, tools=[FAKE], tool_choice="required")
     assert (kinds(response)[-1], response["tool_choice"]) == ("message", "required")
     assert [body.get("tool_choice", "auto") for body in bodies(gateway)] == ["required", "auto", "auto"]
 
@@ -322,7 +322,7 @@ async def test_no_more_calls_are_made_than_the_request_allows(gateway: Gateway, 
     await add(api, "fake", fake_server())
     await allow(api, "echo")
     gateway.upstream.play = in_turns([ECHO, wish("fake__echo", {"text": "two"}, index=1), CALLED], [says("Yes."), END])
-    response = await created(gateway, tools=[FAKE], max_tool_calls=1)
+    response = await create_response(gateway, tools=[FAKE], max_tool_calls=1)
     assert kinds(response) == ["mcp_list_tools", "mcp_call", "message"]
     assert "tools" not in bodies(gateway)[1]
 
@@ -425,7 +425,7 @@ LOOK_UP = wish("file_search", {"queries": ["Where did the locomotive stand?", "y
 async def test_files_are_searched_and_cited(gateway: Gateway, api: Api, store: str) -> None:
     gateway.upstream.play = in_turns([LOOK_UP, CALLED], [says("In the roundhouse [1]"), says(", it says [7]."), END])
     tool = {**SEARCH, "vector_store_ids": [store], "max_num_results": 3}
-    response = await created(gateway, tools=[tool], include=["file_search_call.results"])
+    response = await create_response(gateway, tools=[tool], include=["file_search_call.results"])
     search, message = response["output"]
     assert (search["status"], search["queries"]) == ("completed", ["Where did the locomotive stand?", "yeast"])
     names = {result["filename"] for result in search["results"]}
@@ -462,7 +462,7 @@ async def test_results_are_told_only_to_those_who_ask_and_the_conversation_keeps
     assert (await call(gateway, "GET", f"/{response['id']}"))[1]["output"] == response["output"]
     with_results = await call(gateway, "GET", f"/{response['id']}?include[]=file_search_call.results")
     assert with_results[1]["output"][0]["results"]
-    again = await created(gateway, tools=[tool], input="Sure?", previous_response_id=response["id"])
+    again = await create_response(gateway, tools=[tool], input="Sure?", previous_response_id=response["id"])
     assert any('<passage number="1"' in (each.get("content") or "") for each in bodies(gateway)[-1]["messages"])
     assert again["output"][0]["content"][0]["annotations"], "what was found before can be cited still"
     assert api is not None
@@ -471,7 +471,7 @@ async def test_results_are_told_only_to_those_who_ask_and_the_conversation_keeps
 async def test_a_search_goes_by_filters_and_threshold(gateway: Gateway, api: Api, store: str) -> None:
     gateway.upstream.play = in_turns([LOOK_UP, CALLED], [says("Nothing."), END])
     none = {**SEARCH, "vector_store_ids": [store], "filters": {"type": "eq", "key": "year", "value": 2026}}
-    response = await created(gateway, tools=[none], include=["file_search_call.results"])
+    response = await create_response(gateway, tools=[none], include=["file_search_call.results"])
     assert response["output"][0]["results"] == []
     assert "Nothing was found" in bodies(gateway)[1]["messages"][-1]["content"]
     assert api is not None
@@ -480,7 +480,7 @@ async def test_a_search_goes_by_filters_and_threshold(gateway: Gateway, api: Api
 async def test_a_search_for_nothing_comes_to_nothing(gateway: Gateway, api: Api, store: str) -> None:
     tool = {**SEARCH, "vector_store_ids": [store]}
     gateway.upstream.play = in_turns([wish("file_search", {"queries": [" "]}), CALLED], [says("Hm."), END])
-    response = await created(gateway, tools=[tool], include=["file_search_call.results"])
+    response = await create_response(gateway, tools=[tool], include=["file_search_call.results"])
     assert (response["output"][0]["results"], text_of(response)) == ([], "Hm.")
     assert api is not None
 

@@ -92,7 +92,7 @@ def body_seen(gateway: Gateway) -> dict[str, Any]:
     return body
 
 
-async def counted(gateway: Gateway, route: str, outcome: str, model: str = "guide") -> None:
+async def expect_count(gateway: Gateway, route: str, outcome: str, model: str = "guide") -> None:
     line = f'roundhouse_requests_total{{route="ollama/{route}",model="{model}",outcome="{outcome}"}} 1'
     await until(lambda: line in gateway.services.metrics.format_exposition([]).splitlines())
 
@@ -106,7 +106,7 @@ async def test_a_chat_streams_by_default_and_ends_with_its_counts(gateway: Gatew
     assert last["total_duration"] > 4_000_000
     assert 0 < last["load_duration"] < last["total_duration"], "there for a loaded model too"
     assert body_seen(gateway)["stream_options"] == {"include_usage": True}
-    await counted(gateway, "chat", "ok")
+    await expect_count(gateway, "chat", "ok")
     assert 'roundhouse_tokens_total{model="guide",kind="prompt"} 7' in gateway.services.metrics.format_exposition([])
 
 
@@ -147,7 +147,7 @@ async def test_a_client_that_leaves_stops_the_engines_work(
         await gateway.upstream.disconnect.wait()
     await asyncio.gather(question, return_exceptions=True)
     await until(lambda: gateway.supervisor.in_flight == 0)
-    await counted(gateway, path.removeprefix("/api/"), "client_gone")
+    await expect_count(gateway, path.removeprefix("/api/"), "client_gone")
 
 
 async def test_a_client_that_leaves_while_the_model_loads_waits_no_longer(gateway: Gateway) -> None:
@@ -171,7 +171,7 @@ async def test_a_slow_load_sends_the_head_early_and_an_error_then_is_a_line(
         assert reply.status == 200, "the head came although nothing is loaded"
         gateway.supervisor.may_load.set()
         assert json.loads(await reply.read()) == {"error": "There is too little memory."}
-    await counted(gateway, path, "engine_failed")
+    await expect_count(gateway, path, "engine_failed")
 
 
 async def test_a_slow_load_that_succeeds_goes_on_as_ever(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +216,7 @@ async def test_an_engine_that_dies_ends_the_stream_with_an_error_line(gateway: G
     gateway.upstream.play = streams(says("half"), then=dies)
     first, last = [line async for line in lines(gateway, "/api/chat", CHAT)]
     assert (first["message"]["content"], last) == ("half", {"error": "The engine crashed."})
-    await counted(gateway, "chat", "engine_failed")
+    await expect_count(gateway, "chat", "engine_failed")
     assert await whole(gateway, "/api/chat", CHAT) == (502, {"error": "The engine crashed."})
 
 
@@ -254,7 +254,7 @@ async def test_a_refusal_of_the_engine_keeps_its_status(
         refusal = await reply.json()
     assert list(refusal) == ["error"]
     assert sentence in refusal["error"]
-    await counted(gateway, "chat", "refused" if expected_status == 400 else "engine_failed")
+    await expect_count(gateway, "chat", "refused" if expected_status == 400 else "engine_failed")
 
 
 async def test_an_engine_that_had_gone_is_asked_once_more(gateway: Gateway) -> None:
@@ -298,7 +298,7 @@ async def test_a_bad_request_is_refused_in_ollamas_shape(
     assert (reply.status, list(refusal)) == (status, ["error"])
     assert sentence in refusal["error"]
     assert gateway.upstream.bodies == []
-    await counted(gateway, "chat", "refused", model="")
+    await expect_count(gateway, "chat", "refused", model="")
 
 
 async def test_keep_alive_and_context_go_with_the_lease(gateway: Gateway) -> None:

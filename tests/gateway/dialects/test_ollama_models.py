@@ -12,7 +12,7 @@ from app.gateway.dialects.ollama.models import VERSION
 from tests.gateway.played import Gateway
 
 
-async def answered(gateway: Gateway, method: str, path: str, document: object = None) -> tuple[int, Any]:
+async def ask_gateway(gateway: Gateway, method: str, path: str, document: object = None) -> tuple[int, Any]:
     data = None if document is None else json.dumps(document).encode()
     async with gateway.http.request(method, gateway.url + path, data=data) as reply:
         text = await reply.text()
@@ -37,13 +37,13 @@ async def test_every_document_says_its_encoding(gateway: Gateway, path: str) -> 
 
 
 async def test_the_version_is_three_bare_numbers_that_codex_and_copilot_accept(gateway: Gateway) -> None:
-    assert await answered(gateway, "GET", "/api/version") == (200, {"version": VERSION})
+    assert await ask_gateway(gateway, "GET", "/api/version") == (200, {"version": VERSION})
     assert re.fullmatch(r"\d+\.\d+\.\d+", VERSION)
     assert tuple(map(int, VERSION.split("."))) >= (0, 13, 4)
 
 
 async def test_tags_list_what_can_be_used_with_every_field_that_strict_parsers_want(gateway: Gateway) -> None:
-    _, tags = await answered(gateway, "GET", "/api/tags")
+    _, tags = await ask_gateway(gateway, "GET", "/api/tags")
     assert [model["name"] for model in tags["models"]] == ["guide:latest", "org/embed:q8"]
     for model in tags["models"]:
         assert model["name"] == model["model"]
@@ -57,17 +57,17 @@ async def test_tags_list_what_can_be_used_with_every_field_that_strict_parsers_w
 
 
 async def test_ps_says_what_is_loaded_and_until_when(gateway: Gateway) -> None:
-    _, loaded_models = await answered(gateway, "GET", "/api/ps")
+    _, loaded_models = await ask_gateway(gateway, "GET", "/api/ps")
     (model,) = loaded_models["models"]
     assert (model["name"], model["context_length"], model["size_vram"]) == ("guide:latest", 4096, 0)
     assert datetime.fromisoformat(model["expires_at"]).year > 2300
     gateway.supervisor.is_loaded = False
-    assert await answered(gateway, "GET", "/api/ps") == (200, {"models": []})
+    assert await ask_gateway(gateway, "GET", "/api/ps") == (200, {"models": []})
 
 
 @pytest.mark.parametrize("body", [{"model": "guide"}, {"name": "GUIDE:latest"}, {"model": "", "name": "guide"}])
 async def test_show_has_what_copilot_roo_continue_and_zed_look_into(gateway: Gateway, body: dict[str, str]) -> None:
-    status, shown_model = await answered(gateway, "POST", "/api/show", body)
+    status, shown_model = await ask_gateway(gateway, "POST", "/api/show", body)
     assert status == 200
     assert "completion" in shown_model["capabilities"]
     architecture = shown_model["model_info"]["general.architecture"]
@@ -89,7 +89,7 @@ async def test_pulling_what_is_here_succeeds_at_once(gateway: Gateway) -> None:
         assert reply.content_type == "application/x-ndjson"
         lines = [json.loads(line) for line in (await reply.read()).splitlines()]
     assert [line["status"] for line in lines] == ["pulling manifest", "success"]
-    pull_lines = await answered(gateway, "POST", "/api/pull", {"model": "Guide:latest", "stream": False})
+    pull_lines = await ask_gateway(gateway, "POST", "/api/pull", {"model": "Guide:latest", "stream": False})
     assert pull_lines == (200, {"status": "success"})
 
 
@@ -98,7 +98,7 @@ async def test_pulling_what_is_not_here_ends_in_an_error_line(gateway: Gateway) 
         assert reply.status == 200
         last = json.loads((await reply.read()).splitlines()[-1])
     assert "not in the catalogue" in last["error"]
-    status, refusal = await answered(gateway, "POST", "/api/pull", {"model": "nobody-has-this", "stream": False})
+    status, refusal = await ask_gateway(gateway, "POST", "/api/pull", {"model": "nobody-has-this", "stream": False})
     assert (status, list(refusal)) == (400, ["error"])
 
 
@@ -130,17 +130,17 @@ async def test_pulling_what_is_not_here_ends_in_an_error_line(gateway: Gateway) 
 async def test_refusals_have_ollamas_shape(  # noqa: PLR0913, PLR0917 -- one row of the table
     gateway: Gateway, method: str, path: str, document: object, status: int, sentence: str
 ) -> None:
-    answer = await answered(gateway, method, path, document)
+    answer = await ask_gateway(gateway, method, path, document)
     assert (answer[0], list(answer[1])) == (status, ["error"])
     assert sentence in answer[1]["error"]
 
 
 async def test_there_are_no_blobs(gateway: Gateway) -> None:
-    assert (await answered(gateway, "HEAD", f"/api/blobs/sha256:{'a' * 64}"))[0] == 404
+    assert (await ask_gateway(gateway, "HEAD", f"/api/blobs/sha256:{'a' * 64}"))[0] == 404
 
 
 async def test_no_cloud_is_promised(gateway: Gateway) -> None:
-    _, answer = await answered(gateway, "GET", "/api/status")
+    _, answer = await ask_gateway(gateway, "GET", "/api/status")
     assert answer["cloud"]["disabled"] is True
 
 
@@ -165,9 +165,9 @@ async def test_deleting_forgets_a_registered_file_and_refuses_the_rest(
 ) -> None:
     library = Registered(gateway.services.library)
     object.__setattr__(gateway.services, "library", cast("Any", library))
-    assert (await answered(gateway, "DELETE", "/api/delete", {"name": "Guide:latest"}))[0] == 200
+    assert (await ask_gateway(gateway, "DELETE", "/api/delete", {"name": "Guide:latest"}))[0] == 200
     assert library.forgotten_names == ["guide"]
     assert gateway.supervisor.expired_models == ["guide"]
-    status, refusal = await answered(gateway, "DELETE", "/api/delete", {"model": "org/embed:q8"})
+    status, refusal = await ask_gateway(gateway, "DELETE", "/api/delete", {"model": "org/embed:q8"})
     assert status == 409
     assert "is in a model folder" in refusal["error"]

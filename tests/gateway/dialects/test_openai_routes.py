@@ -121,11 +121,11 @@ async def test_embeddings_of_a_model_that_only_writes_are_refused(gateway: Gatew
 async def test_fifty_megabytes_are_refused_announced_or_not(gateway: Gateway) -> None:
     megabyte = b"x" * 1024 * 1024
 
-    async def unannounced() -> AsyncIterator[bytes]:
+    async def send_pieces() -> AsyncIterator[bytes]:
         for _ in range(50):
             yield megabyte
 
-    for data in (io.BytesIO(megabyte * 50), unannounced()):
+    for data in (io.BytesIO(megabyte * 50), send_pieces()):
         async with gateway.http.post(f"{gateway.url}/v1/chat/completions", data=data) as reply:
             assert reply.status == 413
             assert (await reply.json())["error"]["code"] == "too_large"
@@ -217,10 +217,10 @@ async def test_they_say_what_is_wrong_in_openais_shape_and_pages_of_others_may_n
 async def test_a_mistake_of_ours_gives_a_request_id_that_is_in_the_log(
     gateway: Gateway, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_name: str) -> None:
+    def raise_mistake(_name: str) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(gateway.services.library, "find_model", broken)
+    monkeypatch.setattr(gateway.services.library, "find_model", raise_mistake)
     status, body = await gateway.chat()
     assert (status, body["error"]["type"], body["error"]["code"]) == (500, "server_error", "internal")
     (record,) = [record for record in caplog.records if record.levelname == "ERROR"]

@@ -43,7 +43,7 @@ async def call(gateway: Gateway, method: str, path: str, body: object = None) ->
         return reply.status, await reply.json(content_type=None)
 
 
-async def created(gateway: Gateway, **fields: object) -> dict[str, Any]:
+async def create_response(gateway: Gateway, **fields: object) -> dict[str, Any]:
     status, response = await call(gateway, "POST", "", {**ASKED, **fields})
     assert status == 200, response
     response_body: dict[str, Any] = response
@@ -62,13 +62,13 @@ def text_of(response: dict[str, Any]) -> str:
     return "".join(part["text"] for item in response["output"] for part in item.get("content", ()))
 
 
-async def counted(gateway: Gateway, outcome: str, model: str = "guide") -> None:
+async def expect_count(gateway: Gateway, outcome: str, model: str = "guide") -> None:
     line = f'roundhouse_requests_total{{route="responses",model="{model}",outcome="{outcome}"}} 1'
     await until(lambda: line in gateway.services.metrics.format_exposition([]).splitlines())
 
 
 async def test_an_answer_is_the_same_streamed_and_at_once(gateway: Gateway) -> None:
-    whole = await created(gateway)
+    whole = await create_response(gateway)
     *_, last = [item async for item in events(gateway)]
     assert (last["type"], text_of(whole), text_of(last["response"])) == ("response.completed", "Hello", "Hello")
     assert whole.keys() == last["response"].keys()
@@ -89,10 +89,10 @@ async def test_the_first_token_does_not_wait_for_the_second(gateway: Gateway) ->
 
 
 async def test_a_conversation_goes_on_with_an_answer_by_its_id(gateway: Gateway) -> None:
-    first = await created(gateway, instructions="Be brief.", input=[{"role": "user", "content": "One?"}])
+    first = await create_response(gateway, instructions="Be brief.", input=[{"role": "user", "content": "One?"}])
     *_, last = [item async for item in events(gateway, input="Two?", previous_response_id=first["id"])]
     assert last["response"]["previous_response_id"] == first["id"]
-    await created(gateway, input="Three?", previous_response_id=last["response"]["id"])
+    await create_response(gateway, input="Three?", previous_response_id=last["response"]["id"])
     assert body_seen(gateway)["messages"] == [
         {"role": "user", "content": "One?"},
         {"role": "assistant", "content": "Hello"},
@@ -105,27 +105,29 @@ async def test_a_conversation_goes_on_with_an_answer_by_its_id(gateway: Gateway)
 async def test_a_round_with_a_tool_by_id(gateway: Gateway) -> None:
     asks = {"index": 0, "id": "c1", "function": {"name": "look", "arguments": '{"at": 1}'}}
     gateway.upstream.play = streams(event(choices=[{"delta": {"tool_calls": [asks]}}]), END)
-    first = await created(gateway, tools=[LOOK])
+    first = await create_response(gateway, tools=[LOOK])
     assert [item["type"] for item in first["output"]] == ["function_call"]
     gateway.upstream.play = streams(says("Seen."), END)
     output = {"type": "function_call_output", "call_id": "c1", "output": "a cat"}
-    await created(gateway, input=[output], tools=[LOOK], previous_response_id=first["id"])
+    await create_response(gateway, input=[output], tools=[LOOK], previous_response_id=first["id"])
     _, call_message, result = body_seen(gateway)["messages"]
     assert call_message["tool_calls"][0]["function"] == {"name": "look", "arguments": '{"at": 1}'}
     assert (result["role"], result["tool_call_id"], result["content"]) == ("tool", "c1", "a cat")
 
 
 async def test_items_are_referred_to_by_their_ids(gateway: Gateway) -> None:
-    first = await created(gateway)
+    first = await create_response(gateway)
     reference = {"type": "item_reference", "id": first["output"][0]["id"]}
-    await created(gateway, input=[{"role": "user", "content": "Hi"}, reference, {"role": "user", "content": "And?"}])
+    await create_response(
+        gateway, input=[{"role": "user", "content": "Hi"}, reference, {"role": "user", "content": "And?"}]
+    )
     assert [turn["content"] for turn in body_seen(gateway)["messages"]] == ["Hi", "Hello", "And?"]
     status, refusal = await call(gateway, "POST", "", {**ASKED, "input": [{"type": "item_reference", "id": "msg_0"}]})
     assert (status, refusal["error"]["code"]) == (400, "item_not_found")
 
 
 async def test_a_kept_response_is_shown_listed_and_deleted(gateway: Gateway) -> None:
-    new_response = await created(gateway, metadata={"a": "b"})
+    new_response = await create_response(gateway, metadata={"a": "b"})
     path = f"/{new_response['id']}"
     assert await call(gateway, "GET", path) == (200, new_response)
     status, page = await call(gateway, "GET", f"{path}/input_items?limit=5&order=asc")
@@ -146,26 +148,26 @@ async def test_a_kept_response_is_shown_listed_and_deleted(gateway: Gateway) -> 
 
 
 async def test_what_is_not_to_be_kept_is_not(gateway: Gateway) -> None:
-    new_response = await created(gateway, store=False)
+    new_response = await create_response(gateway, store=False)
     assert new_response["store"] is False
     assert (await call(gateway, "GET", f"/{new_response['id']}"))[0] == 404
     status, refusal = await call(gateway, "POST", "", {**ASKED, "previous_response_id": new_response["id"]})
     assert (status, refusal["error"]["code"]) == (400, "previous_response_not_found")
     assert refusal["error"]["param"] == "previous_response_id"
     gateway.services.settings.change_values({"responses.kept": 0})
-    new_response = await created(gateway)
+    new_response = await create_response(gateway)
     assert new_response["store"] is False
     assert (await call(gateway, "GET", f"/{new_response['id']}"))[0] == 404
 
 
 async def test_no_more_are_kept_than_the_setting_says(gateway: Gateway) -> None:
     gateway.services.settings.change_values({"responses.kept": 2})
-    response_ids = [(await created(gateway))["id"] for _ in range(3)]
+    response_ids = [(await create_response(gateway))["id"] for _ in range(3)]
     assert [(await call(gateway, "GET", f"/{name}"))[0] for name in response_ids] == [404, 200, 200]
 
 
 async def test_keeping_fewer_forgets_at_once(gateway: Gateway) -> None:
-    response_ids = [(await created(gateway))["id"] for _ in range(2)]
+    response_ids = [(await create_response(gateway))["id"] for _ in range(2)]
     async with gateway.http.patch(
         f"{gateway.url}{PREFIX}/settings", json={"responses.kept": 1}, headers={"Authorization": "Bearer token"}
     ) as reply:
@@ -193,7 +195,7 @@ async def test_a_client_that_leaves_stops_the_engines_work(
         await gateway.upstream.disconnect.wait()
     await asyncio.gather(question, return_exceptions=True)
     await until(lambda: gateway.supervisor.in_flight == 0)
-    await counted(gateway, "client_gone")
+    await expect_count(gateway, "client_gone")
 
 
 async def test_a_response_being_made_is_seen_and_cancelled_by_its_id(gateway: Gateway) -> None:
@@ -211,7 +213,7 @@ async def test_a_response_being_made_is_seen_and_cancelled_by_its_id(gateway: Ga
     async with asyncio.timeout(PATIENCE_S):
         await gateway.upstream.disconnect.wait()
     assert (await call(gateway, "GET", f"/{name}"))[1]["status"] == "cancelled"
-    await counted(gateway, "stopped")
+    await expect_count(gateway, "stopped")
 
 
 async def test_a_response_is_cancelled_while_its_model_loads(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +247,7 @@ async def test_a_slow_load_sends_the_head_and_signs_of_life_and_an_error_then_is
     last = json.loads(data.strip().split(b"data: ")[-1])
     assert (last["type"], last["response"]["error"]["code"]) == ("response.failed", "server_error")
     assert "too little memory" in last["response"]["error"]["message"]
-    await counted(gateway, "engine_failed")
+    await expect_count(gateway, "engine_failed")
 
 
 async def test_a_load_that_fails_at_once_has_a_status_of_its_own(gateway: Gateway) -> None:
@@ -263,7 +265,7 @@ async def test_an_engine_that_dies_ends_the_stream_as_failed(gateway: Gateway) -
     assert (last["type"], response["status"], text_of(response)) == ("response.failed", "failed", "half")
     assert response["error"] == {"code": "server_error", "message": "The engine crashed."}
     assert (await call(gateway, "GET", f"/{response['id']}"))[1] == response
-    await counted(gateway, "engine_failed")
+    await expect_count(gateway, "engine_failed")
     status, refusal = await call(gateway, "POST", "", ASKED)
     assert (status, refusal["error"]["message"]) == (502, "The engine crashed.")
 
@@ -278,7 +280,7 @@ async def test_a_stream_that_ends_badly_is_not_taken_for_whole(gateway: Gateway,
 async def test_an_answer_cut_at_its_limit_is_incomplete(gateway: Gateway) -> None:
     end = event(choices=[{"delta": {}, "finish_reason": "length"}])
     gateway.upstream.play = streams(says("a"), end, DONE)
-    cut_response = await created(gateway, max_output_tokens=1)
+    cut_response = await create_response(gateway, max_output_tokens=1)
     assert (cut_response["status"], cut_response["incomplete_details"]) == (
         "incomplete",
         {"reason": "max_output_tokens"},
@@ -311,7 +313,7 @@ async def test_what_does_not_fit_is_left_out_where_that_is_wanted_and_said(gatew
     gateway.upstream.play = holds(4)
     talk = [{"role": role, "content": f"{role} {at} " + "x" * 40} for at in range(5) for role in ("user", "assistant")]
     given_fields = {"instructions": "Be brief.", "input": [*talk, {"role": "user", "content": "So?"}]}
-    new_response = await created(gateway, truncation="auto", **given_fields)
+    new_response = await create_response(gateway, truncation="auto", **given_fields)
     messages = body_seen(gateway)["messages"]
     assert (messages[0]["content"], messages[-1]["content"], messages[1]["role"]) == ("Be brief.", "So?", "user")
     assert new_response["roundhouse"] == {"dropped_messages": 12 - len(messages)}
@@ -343,19 +345,19 @@ async def test_tokens_are_counted_as_the_engine_would_read_them(gateway: Gateway
 
 
 async def test_how_long_the_model_is_kept_and_its_context_go_with_the_lease(gateway: Gateway) -> None:
-    await created(gateway, ttl=60, options={"num_ctx": 300})
-    await created(gateway, keep_alive=-1)
+    await create_response(gateway, ttl=60, options={"num_ctx": 300})
+    await create_response(gateway, keep_alive=-1)
     assert gateway.supervisor.terms == [LeaseOptions(keep_s=60.0, context=300), LeaseOptions(keep_s=math.inf)]
 
 
 async def test_a_name_that_stands_for_a_model_reaches_it(gateway: Gateway) -> None:
     gateway.services.settings.change_values({"models.aliases": ["gpt-*=guide"]})
-    assert (await created(gateway, model="gpt-6-codex"))["model"] == "guide"
+    assert (await create_response(gateway, model="gpt-6-codex"))["model"] == "guide"
 
 
 async def test_an_engine_that_had_gone_is_asked_once_more(gateway: Gateway) -> None:
     gateway.supervisor.base_urls = ["http://127.0.0.1:9"]
-    assert text_of(await created(gateway)) == "Hello"
+    assert text_of(await create_response(gateway)) == "Hello"
     assert len(gateway.supervisor.load_requests) == 2
 
 
@@ -387,4 +389,4 @@ async def test_a_bad_request_is_refused_in_openais_shape(gateway: Gateway, body:
     assert (reply.status, refusal["error"]["code"]) == (status, code)
     assert refusal["error"].keys() == {"message", "type", "param", "code"}
     assert gateway.upstream.bodies == []
-    await counted(gateway, "refused", model="")
+    await expect_count(gateway, "refused", model="")

@@ -17,7 +17,7 @@ from app.core.advice import Advice, Estimate, EstimateRequest
 from app.core.engine_store import EngineListing
 from app.core.engines import EngineInfo, EngineState, EngineStatus
 from app.core.models import LoadModel
-from tests.gateway.admin.real_gateway import RealGateway, running
+from tests.gateway.admin.real_gateway import RealGateway, run_gateway
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +48,7 @@ def engine_environ(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str
 @pytest.fixture(scope="module")
 def gateway(engine_environ: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealGateway]:
     home = tmp_path_factory.mktemp("home")
-    with running(
+    with run_gateway(
         home, 0, argv=module_command("app.gateway"), extra=engine_environ, patience_s=PATIENCE_S
     ) as running_gateway:
         yield running_gateway

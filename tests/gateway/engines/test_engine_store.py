@@ -120,7 +120,7 @@ async def test_one_that_has_proved_itself_is_not_blamed_for_one_crash(store: Sto
 STRANGE = Behaviour(says=("unknown model architecture: starship",), exit_code=1)
 
 
-async def refused(store: Store) -> str:
+async def expect_refusal(store: Store) -> str:
     body = {"model": "model", "messages": [{"role": "user", "content": "Hi"}]}
     async with store.http.post(f"{store.url}/v1/chat/completions", json=body) as reply:
         assert reply.status >= 400
@@ -131,7 +131,7 @@ async def refused(store: Store) -> str:
 async def test_a_model_the_version_in_use_does_not_know_is_run_by_another_where_that_is_wanted(store: Store) -> None:
     await store.install("1.0")
     store.adapter.later = {"1.0": STRANGE}
-    assert "starship" in await refused(store)
+    assert "starship" in await expect_refusal(store)
     assert (store.current(), store.notices) == ("1.0-cpu", [])
     store.may_move.append(True)
     answers = await asyncio.gather(store.answer(), store.answer(), store.answer())
@@ -150,7 +150,7 @@ async def test_where_none_knows_it_the_first_is_used_again_and_nobody_tries_for_
     store.adapter.later = {"1.0": STRANGE, BUNDLED_VERSION: STRANGE}
     store.may_move.append(True)
     for _ in range(4):
-        assert "starship" in await refused(store)
+        assert "starship" in await expect_refusal(store)
     assert store.current() == "1.0-cpu"
     assert ["is used again" in notice.sentence for notice in store.notices] == [False, True]
     store.adapter.later = {"1.0": STRANGE}

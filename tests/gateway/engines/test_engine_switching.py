@@ -59,11 +59,11 @@ async def test_a_program_on_path_is_listed_and_used_by_its_name_once_it_has_pass
     locations: list[EngineLocation | None] = []
     probe = store.adapter.probe
 
-    def noted(place: EngineLocation | None = None) -> EngineInstallation | Failure:
+    def note_place(place: EngineLocation | None = None) -> EngineInstallation | Failure:
         locations.append(place)
         return probe(place)
 
-    monkeypatch.setattr(store.adapter, "probe", noted)
+    monkeypatch.setattr(store.adapter, "probe", note_place)
     for _ in range(3):
         version = (await store.versions())["fake-engine"]
     assert (version.is_on_path, version.path, version.version) == (True, str(program), BUNDLED_VERSION)
@@ -94,15 +94,15 @@ async def test_a_program_that_hangs_is_called_off_with_all_it_started(
 
     monkeypatch.setattr(store.adapter, "probe", probe)
     await store.call("POST", "/engines/fake/use", {"path": str(own)})
-    await until(lambda: len(running(mark)) == 2)
+    await until(lambda: len(find_processes(mark)) == 2)
     await store.call("DELETE", "/engines/job")
     job = msgspec.convert(await store.call("GET", "/engines/job"), EngineJob)
     assert job.error is not None
     assert job.error.code == "cancelled"
-    await until(lambda: not running(mark))
+    await until(lambda: not find_processes(mark))
 
 
-def running(mark: str) -> list[int]:
+def find_processes(mark: str) -> list[int]:
     return [
         process.pid for process in psutil.process_iter(["cmdline"]) if (process.info["cmdline"] or [])[-1:] == [mark]
     ]

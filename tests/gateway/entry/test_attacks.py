@@ -176,11 +176,11 @@ async def test_huge_headers_and_too_many(gateway: Gateway) -> None:
 async def test_huge_body(gateway: Gateway) -> None:
     for data in (io.BytesIO(b" " * (2 << 20)), None):
 
-        async def trickled() -> Any:  # noqa: ANN401 -- aiohttp takes any async generator of bytes
+        async def send_pieces() -> Any:  # noqa: ANN401 -- aiohttp takes any async generator of bytes
             for _ in range(64):
                 yield b" " * (1 << 16)
 
-        data_sent = data if data is not None else trickled()
+        data_sent = data if data is not None else send_pieces()
         async with gateway.http.post(f"{gateway.url}/v1/chat/completions", data=data_sent) as reply:
             assert reply.status == 413
 

@@ -27,12 +27,12 @@ CHANGES = [
 EVIL = {"Origin": "https://evil.example"}
 
 
-async def answered(gateway: Gateway, method: str, path: str, body: object, **headers: str) -> tuple[int, bytes]:
+async def ask_gateway(gateway: Gateway, method: str, path: str, body: object, **headers: str) -> tuple[int, bytes]:
     async with gateway.http.request(method, gateway.url + path, json=body, headers=headers) as reply:
         return reply.status, await reply.read()
 
 
-def kept(folder: Path) -> set[Path]:
+def list_files(folder: Path) -> set[Path]:
     return {file for file in folder.rglob("*") if file.is_file() and file.suffix not in {".db", ".db-wal", ".db-shm"}}
 
 
@@ -40,8 +40,8 @@ def kept(folder: Path) -> set[Path]:
 async def test_models_changed_or_carried_off_by_a_foreign_page(
     gateway: Gateway, method: str, path: str, body: object
 ) -> None:
-    assert (await answered(gateway, method, path, body, **EVIL))[0] == 403
-    assert (await answered(gateway, method, path, body, Host="evil.example"))[0] == 403
+    assert (await ask_gateway(gateway, method, path, body, **EVIL))[0] == 403
+    assert (await ask_gateway(gateway, method, path, body, Host="evil.example"))[0] == 403
 
 
 @pytest.mark.parametrize(("method", "path", "body"), CHANGES)
@@ -50,8 +50,8 @@ async def test_models_changed_or_carried_off_without_a_key(
 ) -> None:
     """Servers of Ollama's that anybody can reach lose their models so: it asks nobody for a key."""
     gateway.services.settings.change_values({"gateway.require_key": True})
-    assert (await answered(gateway, method, path, body))[0] == 401
-    assert (await answered(gateway, method, path, body, Authorization="Bearer rh-wrong"))[0] == 401
+    assert (await ask_gateway(gateway, method, path, body))[0] == 401
+    assert (await ask_gateway(gateway, method, path, body, Authorization="Bearer rh-wrong"))[0] == 401
 
 
 NOT_HERE = ("POST", "/api/pull", {"model": "hf.co/nobody/nothing"})
@@ -63,7 +63,7 @@ async def test_models_changed_with_a_key_that_may_only_ask(
 ) -> None:
     gateway.services.settings.change_values({"gateway.require_key": True})
     key = gateway.services.keys.make_key(NewKey(name="asker", scopes=[Scope.INFERENCE])).key
-    assert (await answered(gateway, method, path, body, Authorization=f"Bearer {key}"))[0] == 403
+    assert (await ask_gateway(gateway, method, path, body, Authorization=f"Bearer {key}"))[0] == 403
 
 
 DIGESTS = [
@@ -82,18 +82,18 @@ DIGESTS = [
 @pytest.mark.parametrize("method", ["HEAD", "POST"])
 async def test_path_traversal_in_digests_of_blobs(gateway: Gateway, tmp_path: Path, method: str, digest: str) -> None:
     """CVE-2024-37032 wrote anywhere by a digest that was a path."""
-    before = kept(tmp_path)
+    before = list_files(tmp_path)
     async with gateway.http.request(method, f"{gateway.url}/api/blobs/{digest}", data=b"x") as reply:
         assert reply.status in {400, 404}
-    assert kept(tmp_path) == before
+    assert list_files(tmp_path) == before
 
 
 async def test_a_blob_that_is_not_what_its_digest_says(gateway: Gateway, tmp_path: Path) -> None:
-    before = kept(tmp_path)
+    before = list_files(tmp_path)
     digest = f"sha256:{hashlib.sha256(b'good').hexdigest()}"
     async with gateway.http.post(f"{gateway.url}/api/blobs/{digest}", data=b"evil") as reply:
         assert reply.status == 400
-    assert kept(tmp_path) == before
+    assert list_files(tmp_path) == before
 
 
 @pytest.mark.parametrize(
@@ -106,10 +106,10 @@ async def test_path_traversal_in_names_of_files(gateway: Gateway, tmp_path: Path
     digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
     async with gateway.http.post(f"{gateway.url}/api/blobs/{digest}", data=data) as reply:
         assert reply.status == 201
-    before = kept(tmp_path)
-    status, _ = await answered(gateway, "POST", "/api/create", {"model": "mine", "files": {name: digest}})
+    before = list_files(tmp_path)
+    status, _ = await ask_gateway(gateway, "POST", "/api/create", {"model": "mine", "files": {name: digest}})
     assert status == 400
-    assert kept(tmp_path) <= before
+    assert list_files(tmp_path) <= before
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "/dev/random", "/proc/self/environ", "file:///etc/passwd", "../x"])
@@ -121,10 +121,10 @@ async def test_existence_of_files_told_by_create(gateway: Gateway, path: str) ->
         {"name": "mine", "path": path},
     ]
     for body in bodies:
-        status, answer = await answered(gateway, "POST", "/api/create", body)
+        status, answer = await ask_gateway(gateway, "POST", "/api/create", body)
         assert status in {400, 404}
         there = (
-            await answered(gateway, "POST", "/api/create", json.loads(json.dumps(body).replace(path, "/no/such")))
+            await ask_gateway(gateway, "POST", "/api/create", json.loads(json.dumps(body).replace(path, "/no/such")))
         )[1]
         assert answer.replace(path.encode(), b"?") == there.replace(b"/no/such", b"?")
 
@@ -148,7 +148,7 @@ async def test_existence_of_files_told_by_create(gateway: Gateway, path: str) ->
 async def test_doors_of_engines_that_are_not_ours(gateway: Gateway, path: str) -> None:
     """What an engine offers beside answering (saving slots to files, loading adapters by path) is reached by nobody."""
     for method in ("GET", "POST"):
-        status, _ = await answered(gateway, method, path, {"model": "guide", "filename": "../../x"})
+        status, _ = await ask_gateway(gateway, method, path, {"model": "guide", "filename": "../../x"})
         assert status in {404, 405}
     assert gateway.upstream.bodies == []
 
@@ -185,11 +185,11 @@ def test_keys_guessed_by_the_time_a_refusal_takes(tmp_path: Path, monkeypatch: p
     compared_pairs: list[tuple[object, object]] = []
     real = keys.find_key.__globals__["secrets"].compare_digest
 
-    def counted(digest: str, other: str) -> bool:
+    def count_comparison(digest: str, other: str) -> bool:
         compared_pairs.append((len(digest), len(other)))
         return bool(real(digest, other))
 
-    monkeypatch.setattr("app.gateway.entry.keys.secrets.compare_digest", counted)
+    monkeypatch.setattr("app.gateway.entry.keys.secrets.compare_digest", count_comparison)
     for secret in (*made_keys, "rh-" + "x" * 43, "", "x"):
         compared_pairs.clear()
         keys.find_key(secret)

@@ -24,7 +24,7 @@ from app.gateway.entry.key_limits import KeyUse, RateLimitExceeded, SlidingWindo
 from app.gateway.entry.keys import KeyStore
 from app.gateway.services import Limits, Services
 from tests.gateway.exchange.test_streaming import DONE, event, streams
-from tests.gateway.played import Gateway, played_services, served
+from tests.gateway.played import Gateway, played_services, serve_gateway
 from tests.patience import PATIENCE_S, until
 
 T = TypeVar("T")
@@ -372,7 +372,7 @@ async def test_usage_of_keys_by_day_and_over_a_restart(
     assert {row.key for row in await read("/usage/keys?days=1", list[KeyDay])} == {"build", "admin"}
 
     later = await played_services(paths, environ, limits, gateway.upstream)  # once the first has stored everything
-    async with served(later, gateway.upstream, unused_tcp_port_factory()) as again:
+    async with serve_gateway(later, gateway.upstream, unused_tcp_port_factory()) as again:
         (info, _) = later.keys.list_keys()
         assert info.usage is not None
         assert (info.name, info.usage.tokens_last_day) == ("build", 84)

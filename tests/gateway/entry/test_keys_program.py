@@ -19,14 +19,14 @@ from app.core.api import EXIT_NO_KEY, Status
 from app.core.errors import GatewayGone
 from app.core.keys import KeyInfo, NewKey
 from app.gateway.entry.keys import KeyStore
-from tests.gateway.admin.real_gateway import running
+from tests.gateway.admin.real_gateway import run_gateway
 from tests.patience import PATIENCE_S
 from tests.written import contents_below
 
 ANYWHERE = "0.0.0.0"  # noqa: S104 -- what is tested
 
 
-def started(home: Path, **extra: str) -> "subprocess.CompletedProcess[str]":
+def start_program(home: Path, **extra: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         module_command("app.gateway"),
         env=child_environment({"ROUNDHOUSE_HOME": str(home), **extra}),
@@ -38,7 +38,7 @@ def started(home: Path, **extra: str) -> "subprocess.CompletedProcess[str]":
 
 
 def test_unauthenticated_exposure_to_the_network_is_refused_at_the_start(tmp_path: Path, unused_port: int) -> None:
-    process = started(tmp_path, ROUNDHOUSE_GATEWAY_HOST=ANYWHERE, ROUNDHOUSE_GATEWAY_PORT=str(unused_port))
+    process = start_program(tmp_path, ROUNDHOUSE_GATEWAY_HOST=ANYWHERE, ROUNDHOUSE_GATEWAY_PORT=str(unused_port))
     assert process.returncode == EXIT_NO_KEY
     assert "roundhouse keys new" in process.stderr
     assert "Traceback" not in process.stderr
@@ -48,7 +48,7 @@ def test_unauthenticated_exposure_to_the_network_is_refused_at_the_start(tmp_pat
 def test_a_damaged_file_of_keys_stops_the_start(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "keys.json").write_text("{")
-    process = started(tmp_path)
+    process = start_program(tmp_path)
     assert process.returncode == 1
     assert "keys.json" in process.stderr
 
@@ -75,7 +75,7 @@ def keys_command() -> Command:
 def test_keys_are_made_listed_and_revoked_by_the_command_line(
     tmp_path: Path, home: Paths, unused_port: int, keys_command: Command
 ) -> None:
-    with running(tmp_path, unused_port):
+    with run_gateway(tmp_path, unused_port):
         code, out, err = keys_command("new", "my editor", "--expires", "30d")
         assert (code, out.startswith("rh-"), len(out.split())) == (0, True, 1)
         assert "cannot be shown again" in err
@@ -147,7 +147,7 @@ async def test_the_first_key_can_be_made_although_the_settings_wait_for_one(
 
 
 async def test_keys_are_in_no_argument_log_or_other_file(tmp_path: Path, home: Paths, unused_port: int) -> None:
-    with running(tmp_path, unused_port) as gateway:
+    with run_gateway(tmp_path, unused_port) as gateway:
         key = gateway.client.post("/keys", NewKey(name="one"), dict[str, object])["key"]
         assert isinstance(key, str)
         base, wrong, prompt = gateway.port_file.url, "rh-" + "W" * 43, "a prompt nobody else should read"

@@ -20,7 +20,7 @@ def limits() -> Limits:
 
 
 @contextlib.asynccontextmanager
-async def dripping(gateway: Gateway, start: bytes, drop: bytes) -> AsyncIterator[asyncio.StreamReader]:
+async def drip_until_end(gateway: Gateway, start: bytes, drop: bytes) -> AsyncIterator[asyncio.StreamReader]:
     """Send `start`, then `drop` again and again until the gateway has had enough."""
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
 
@@ -41,7 +41,7 @@ async def dripping(gateway: Gateway, start: bytes, drop: bytes) -> AsyncIterator
 
 
 async def test_a_head_that_never_ends_is_cut_off(gateway: Gateway) -> None:
-    async with asyncio.timeout(SOON_S), dripping(gateway, HEAD, b"x-a: b\r\n") as reader:
+    async with asyncio.timeout(SOON_S), drip_until_end(gateway, HEAD, b"x-a: b\r\n") as reader:
         with contextlib.suppress(ConnectionError):
             assert await reader.read() == b""
 
@@ -55,7 +55,7 @@ async def test_a_connection_without_a_word_is_closed(gateway: Gateway) -> None:
 
 async def test_a_body_that_never_ends_is_answered_408(gateway: Gateway) -> None:
     head = HEAD + b"Content-Length: 100000\r\n\r\n"
-    async with asyncio.timeout(SOON_S), dripping(gateway, head, b" ") as reader:
+    async with asyncio.timeout(SOON_S), drip_until_end(gateway, head, b" ") as reader:
         assert b" 408 " in await reader.readline()
         rest = await reader.readuntil(b"}}")
         assert b"request_timeout" in rest

@@ -13,7 +13,7 @@ from aiohttp import web
 from app.core.models import AttachEndpoint
 from app.gateway.exchange.answer_limits import fitting_limit, limit_changes
 from app.gateway.library.attached_endpoints import attach
-from tests.gateway.far import ASKED, Far, begun, chunk
+from tests.gateway.far import ASKED, Far, begin_stream, chunk
 from tests.gateway.played import Gateway
 
 CONTEXT, PROMPT = 32768, 9000
@@ -57,7 +57,7 @@ async def answer_as_vllm(request: web.Request) -> web.StreamResponse:
         message = {"role": "assistant", "content": "Because."}
         choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
         return web.json_response({"object": "chat.completion", "choices": choices})
-    response = await begun(request)
+    response = await begin_stream(request)
     await response.write(chunk("Because.", "stop") + b"data: [DONE]\n\n")
     return response
 

@@ -15,7 +15,7 @@ from app.gateway.exchange.connections import address_of
 from app.gateway.library.attached_endpoints import attach
 from app.network import egress as door_module
 from app.supervisor import dialing
-from tests.gateway.far import ASKED, DIALECTS, Far, ask_near, begun, chunk
+from tests.gateway.far import ASKED, DIALECTS, Far, ask_near, begin_stream, chunk
 from tests.gateway.played import Gateway
 from tests.patience import PATIENCE_S, until
 
@@ -160,7 +160,7 @@ async def test_a_slow_stream_passes_as_it_comes_and_ends_with_its_client(near: G
     goes_on = asyncio.Event()
 
     async def slowly(request: web.Request) -> web.StreamResponse:
-        response = await begun(request)
+        response = await begin_stream(request)
         await response.write(chunk("one"))
         await goes_on.wait()
         await response.write(chunk("two"))
@@ -184,7 +184,7 @@ async def test_going_offline_breaks_off_an_answer_from_another_computer(
     """Loopback stands for another computer here: nothing else can be reached in a test."""
 
     async def begin(request: web.Request) -> web.StreamResponse:
-        response = await begun(request)
+        response = await begin_stream(request)
         await response.write(chunk("one"))
         await asyncio.Event().wait()
         return response

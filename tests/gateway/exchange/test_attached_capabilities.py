@@ -54,7 +54,7 @@ class Server:
         return [body for route, body in self.far.posts if route == path]
 
 
-async def posted(near: Gateway, path: str, **fields: Any) -> tuple[int, Any]:  # noqa: ANN401 -- JSON
+async def post_fields(near: Gateway, path: str, **fields: Any) -> tuple[int, Any]:  # noqa: ANN401 -- JSON
     async with near.http.post(near.url + path, json={"model": "distant", **fields}) as reply:
         return reply.status, await reply.json(content_type=None)
 
@@ -67,7 +67,7 @@ async def test_embeddings_are_found_out_with_the_first_request_and_asked_for_no_
     server = Server(far, {"/v1/embeddings": EMBEDDED})
     assert can(near) == ["completion", "chat", "tools"]
     for _ in range(2):
-        status, answer = await posted(near, "/v1/embeddings", input="Hello")
+        status, answer = await post_fields(near, "/v1/embeddings", input="Hello")
         assert (status, answer["data"][0]["embedding"]) == (200, VECTOR)
     bodies = server.asked_for("/v1/embeddings")
     assert [body["input"] for body in bodies] == ["a", "Hello", "Hello"], "the first is the question"
@@ -78,7 +78,7 @@ async def test_embeddings_are_found_out_with_the_first_request_and_asked_for_no_
 
 async def test_many_first_requests_ask_one_question(near: Gateway, far: Far) -> None:
     server = Server(far, {"/v1/embeddings": EMBEDDED})
-    answers = await asyncio.gather(*(posted(near, "/v1/embeddings", input="Hello") for _ in range(5)))
+    answers = await asyncio.gather(*(post_fields(near, "/v1/embeddings", input="Hello") for _ in range(5)))
     assert [status for status, _ in answers] == [200] * 5
     assert [body["input"] for body in server.asked_for("/v1/embeddings")].count("a") == 1
 
@@ -105,7 +105,7 @@ async def test_ollamas_client_embeds_there_in_both_its_ways(near: Gateway, far: 
 @pytest.mark.parametrize("path", ["/v1/rerank", "/rerank"])
 async def test_a_ranking_is_found_with_or_without_a_version(near: Gateway, far: Far, path: str) -> None:
     server = Server(far, {path: RANKED})
-    status, answer = await posted(near, "/v1/rerank", query="q", documents=["d"])
+    status, answer = await post_fields(near, "/v1/rerank", query="q", documents=["d"])
     assert (status, answer["results"]) == (200, RANKED["results"])
     assert server.asked_for(path)[-1]["documents"] == ["d"]
     assert can(near) == ["rerank"]
@@ -125,12 +125,12 @@ async def test_what_it_cannot_do_is_refused_in_a_sentence_and_asked_for_once(
             ("/infill", {"input_prefix": "a", "input_suffix": "b"}, "distant does not fill gaps in a text."),
             ("/apply-template", {"messages": ASKED}, "distant does not show prompts."),
         ):
-            status, answer = await posted(near, path, **fields)
+            status, answer = await post_fields(near, path, **fields)
             assert (status, answer["error"]["code"]) == (400, "model_cannot")
             assert sentence in answer["error"]["message"]
-        status, answer = await posted(near, "/api/embed", input="x")
+        status, answer = await post_fields(near, "/api/embed", input="x")
         assert (status, answer["error"]) == (400, '"distant" does not support embedding')
-        status, answer = await posted(near, "/api/generate", prompt="a", suffix="b")
+        status, answer = await post_fields(near, "/api/generate", prompt="a", suffix="b")
         assert (status, answer["error"]) == (400, '"distant" does not support insert')
     assert len(far.posts) == 7, "embeddings, two of rerank, two of tokenize, infill, apply-template"
     assert can(near) == ["completion", "chat", "tools"]
@@ -140,11 +140,11 @@ async def test_what_was_not_there_is_asked_for_again_after_a_while(
     near: Gateway, far: Far, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = Server(far, {})
-    assert (await posted(near, "/v1/embeddings", input="x"))[0] == 400
+    assert (await post_fields(near, "/v1/embeddings", input="x"))[0] == 400
     server.answers["/v1/embeddings"] = EMBEDDED
-    assert (await posted(near, "/v1/embeddings", input="x"))[0] == 400, "it is still remembered"
+    assert (await post_fields(near, "/v1/embeddings", input="x"))[0] == 400, "it is still remembered"
     monkeypatch.setattr(endpoint_routes, "AGAIN_S", 0.0)
-    assert (await posted(near, "/v1/embeddings", input="x"))[0] == 200
+    assert (await post_fields(near, "/v1/embeddings", input="x"))[0] == 200
 
 
 @pytest.mark.parametrize("busy", [429, 500, 503])
@@ -152,7 +152,7 @@ async def test_what_an_endpoint_does_not_say_is_tried_and_its_own_answer_passed_
     near: Gateway, far: Far, busy: int
 ) -> None:
     Server(far, {}, absent=busy)
-    status, answer = await posted(near, "/v1/embeddings", input="x")
+    status, answer = await post_fields(near, "/v1/embeddings", input="x")
     assert (status, answer["error"]["message"]) == (busy, "no such thing")
     assert near.services.library.find_attachment(near.services.library.find_model("distant")).known.probes == {}
 
@@ -168,7 +168,7 @@ async def test_an_endpoint_that_hangs_holds_a_request_up_for_a_question_only(
         return web.json_response(EMBEDDED)
 
     far.play = hang
-    assert (await posted(near, "/v1/embeddings", input="x"))[0] == 200
+    assert (await post_fields(near, "/v1/embeddings", input="x"))[0] == 200
 
 
 async def test_a_llama_servers_tokenizer_template_and_gaps_are_used(near: Gateway, far: Far) -> None:
@@ -181,13 +181,13 @@ async def test_a_llama_servers_tokenizer_template_and_gaps_are_used(near: Gatewa
             "/infill": {"content": "middle", "stop": True, "tokens_predicted": 1, "tokens_evaluated": 2},
         },
     )
-    assert await posted(near, "/tokenize", content="Hello", add_special=True) == (200, {"tokens": [1, 2]})
+    assert await post_fields(near, "/tokenize", content="Hello", add_special=True) == (200, {"tokens": [1, 2]})
     assert server.asked_for("/tokenize")[-1] == {"model": "big", "content": "Hello", "add_special": True}
-    assert await posted(near, "/detokenize", tokens=[1]) == (200, {"content": "Hello"})
-    assert (await posted(near, "/apply-template", messages=ASKED))[1]["prompt"] == "<s>Why?"
-    assert (await posted(near, "/infill", input_prefix="a", input_suffix="b"))[1]["content"] == "middle"
-    assert (await posted(near, "/v1/messages/count_tokens", messages=ASKED))[1] == {"input_tokens": 2}
-    assert (await posted(near, "/v1/responses/input_tokens", input="Why?"))[1]["input_tokens"] == 2
+    assert await post_fields(near, "/detokenize", tokens=[1]) == (200, {"content": "Hello"})
+    assert (await post_fields(near, "/apply-template", messages=ASKED))[1]["prompt"] == "<s>Why?"
+    assert (await post_fields(near, "/infill", input_prefix="a", input_suffix="b"))[1]["content"] == "middle"
+    assert (await post_fields(near, "/v1/messages/count_tokens", messages=ASKED))[1] == {"input_tokens": 2}
+    assert (await post_fields(near, "/v1/responses/input_tokens", input="Why?"))[1]["input_tokens"] == 2
     assert can(near) == ["completion", "chat", "tools", "infill"]
 
 
@@ -196,15 +196,15 @@ async def test_vllms_tokenizer_is_asked_in_its_own_words(near: Gateway, far: Far
         return {"count": 1, "max_model_len": 9, "tokens": [7]} if "prompt" in body else {"tokens": []}
 
     server = Server(far, {"/tokenize": tokens, "/detokenize": {"prompt": "Hello"}})
-    assert (await posted(near, "/tokenize", content="Hello"))[1]["tokens"] == [7]
+    assert (await post_fields(near, "/tokenize", content="Hello"))[1]["tokens"] == [7]
     document = server.asked_for("/tokenize")[-1]
     assert document == {"model": "big", "prompt": "Hello", "add_special_tokens": False}
-    assert await posted(near, "/detokenize", tokens=[7]) == (200, {"content": "Hello"})
+    assert await post_fields(near, "/detokenize", tokens=[7]) == (200, {"content": "Hello"})
 
 
 async def test_another_roundhouse_counts_by_its_own_route(near: Gateway, far: Far) -> None:
     Server(far, {"/v1/messages/count_tokens": {"input_tokens": 12}})
-    assert (await posted(near, "/v1/messages/count_tokens", messages=ASKED))[1] == {"input_tokens": 12}
+    assert (await post_fields(near, "/v1/messages/count_tokens", messages=ASKED))[1] == {"input_tokens": 12}
 
 
 async def test_an_ollama_is_asked_what_each_model_can(near: Gateway, far: Far) -> None:
@@ -220,11 +220,11 @@ async def test_an_ollama_is_asked_what_each_model_can(near: Gateway, far: Far) -
     assert (embedder.capabilities, embedder.trained_context) == ([Capability.EMBEDDING], 512)
     assert (embedder.chats, embedder.embeds) == (False, True)
     assert seer.capabilities == [Capability.COMPLETION, Capability.CHAT, Capability.VISION]
-    assert (await posted(near, "/v1/embeddings", model=embedder.name, input="x"))[0] == 200
+    assert (await post_fields(near, "/v1/embeddings", model=embedder.name, input="x"))[0] == 200
     assert len(server.asked_for("/v1/embeddings")) == 1, "its card says so, and is believed"
-    status, answer = await posted(near, "/api/chat", model=seer.name, messages=ASKED, think=True)
+    status, answer = await post_fields(near, "/api/chat", model=seer.name, messages=ASKED, think=True)
     assert (status, answer["error"]) == (400, f'"{seer.name}" does not support thinking')
-    status, answer = await posted(near, "/v1/chat/completions", model=embedder.name, messages=ASKED)
+    status, answer = await post_fields(near, "/v1/chat/completions", model=embedder.name, messages=ASKED)
     assert (status, answer["error"]["code"]) == (400, "model_cannot")
 
 
@@ -234,17 +234,17 @@ async def test_what_a_person_says_goes_before_the_endpoint(near: Gateway, far: F
     body = AttachEndpoint(url=far.url, name="distant", key="sk-far", can=stated_capabilities, context=32768)
     (model,) = await attach(near.services, body)
     assert (model.capabilities, model.trained_context, model.chats) == (stated_capabilities, 32768, False)
-    assert (await posted(near, "/v1/embeddings", input="x"))[0] == 200
+    assert (await post_fields(near, "/v1/embeddings", input="x"))[0] == 200
     assert len(server.asked_for("/v1/embeddings")) == 1, "nobody asks where a person has said it"
-    assert (await posted(near, "/v1/rerank", query="q", documents=["d"]))[0] == 200
-    assert (await posted(near, "/v1/chat/completions", messages=ASKED))[0] == 400
+    assert (await post_fields(near, "/v1/rerank", query="q", documents=["d"]))[0] == 200
+    assert (await post_fields(near, "/v1/chat/completions", messages=ASKED))[0] == 400
     (again,) = await attach(near.services, AttachEndpoint(url=far.url, name="distant", key="sk-new"))
     assert (again.capabilities, again.trained_context) == (stated_capabilities, 32768), (
         "attached with another key it stays said"
     )
 
 
-async def corrected(near: Gateway, **fields: object) -> tuple[int, Any]:
+async def correct_capabilities(near: Gateway, **fields: object) -> tuple[int, Any]:
     headers = {"Authorization": "Bearer token"}
     url = f"{near.url}/roundhouse/v1/attached/distant"
     async with near.http.patch(url, json=fields, headers=headers) as reply:
@@ -253,21 +253,21 @@ async def corrected(near: Gateway, **fields: object) -> tuple[int, Any]:
 
 async def test_it_can_be_corrected_later_and_taken_back(near: Gateway, far: Far) -> None:
     Server(far, {"/v1/embeddings": EMBEDDED})
-    status, model = await corrected(near, can=["embedding"], context=512)
+    status, model = await correct_capabilities(near, can=["embedding"], context=512)
     assert (status, model["capabilities"], model["trained_context"]) == (200, ["embedding"], 512)
     assert far.keys[-1] == "Bearer sk-far", "the key stays"
     far.listing = {"data": [{"id": "big", "max_model_len": 9999}]}
-    assert (await corrected(near, context=None))[1]["trained_context"] == 9999, "and is asked for anew"
-    assert (await corrected(near, can=None))[1]["capabilities"] == ["completion", "chat", "tools"]
-    assert (await corrected(near, can=[]))[0] == 400
-    assert (await corrected(near, can=["fly"]))[0] == 400
+    assert (await correct_capabilities(near, context=None))[1]["trained_context"] == 9999, "and is asked for anew"
+    assert (await correct_capabilities(near, can=None))[1]["capabilities"] == ["completion", "chat", "tools"]
+    assert (await correct_capabilities(near, can=[]))[0] == 400
+    assert (await correct_capabilities(near, can=["fly"]))[0] == 400
     with pytest.raises(NotFound, match="not attached"):
         await attached_endpoints.correct(near.services.library, near.services.events, "guide", CorrectAttached())
 
 
 async def test_a_correction_needs_no_endpoint_and_asking_does(near: Gateway, far: Far) -> None:
     far.is_up = False
-    assert (await corrected(near, can=["rerank"]))[1]["capabilities"] == ["rerank"]
+    assert (await correct_capabilities(near, can=["rerank"]))[1]["capabilities"] == ["rerank"]
     with pytest.raises(Unavailable, match="answers 500"):
         await attached_endpoints.correct(near.services.library, near.services.events, "distant", CorrectAttached())
     far.is_up, far.listing = True, {"data": []}
@@ -281,20 +281,20 @@ async def test_a_list_that_changed_is_read_again_when_the_endpoint_is_next_used(
     watch_task = asyncio.create_task(watch_endpoints(near.services.library, near.services.events))
     await until(lambda: (EngineChanged,) in {each.kinds for each in near.services.events._subscribers})
     server = Server(far, {"/v1/chat/completions": WHOLE})
-    assert (await posted(near, "/v1/embeddings", input="x"))[0] == 400
+    assert (await post_fields(near, "/v1/embeddings", input="x"))[0] == 400
     far.listing = {"data": [{"id": "big", "max_model_len": 8192}]}
     server.answers["/v1/embeddings"] = EMBEDDED
-    assert (await posted(near, "/v1/chat/completions", messages=ASKED))[0] == 200
+    assert (await post_fields(near, "/v1/chat/completions", messages=ASKED))[0] == 200
     library = near.services.library
     await until(lambda: library.find_model("distant").trained_context == 8192)
-    assert (await posted(near, "/v1/embeddings", input="x"))[0] == 200, "what was asked before counts no more"
+    assert (await post_fields(near, "/v1/embeddings", input="x"))[0] == 200, "what was asked before counts no more"
     watch_task.cancel()
     await asyncio.gather(watch_task, return_exceptions=True)
 
 
 async def test_one_that_is_listed_as_before_keeps_what_is_known(near: Gateway, far: Far) -> None:
     Server(far, {"/v1/embeddings": EMBEDDED})
-    await posted(near, "/v1/embeddings", input="x")
+    await post_fields(near, "/v1/embeddings", input="x")
     model = near.services.library.find_model("distant")
     assert not await attached_endpoints.refresh_card(near.services.library, model, only_if_changed=True)
     assert near.services.library.find_attachment(model).known.probes

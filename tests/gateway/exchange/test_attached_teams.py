@@ -13,7 +13,7 @@ from aiohttp import web
 
 from app.core.models import AttachEndpoint
 from app.gateway.library.attached_endpoints import attach
-from tests.gateway.far import WAYS, Far, begun
+from tests.gateway.far import WAYS, Far, begin_stream
 from tests.gateway.played import Gateway
 
 Document = dict[str, Any]
@@ -148,7 +148,7 @@ def is_error(text: str) -> bool:
 @EACH
 async def test_it_answers_under_its_own_name_in_every_dialect(team: Gateway, far: Far, engine: Engine) -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
-        response = await begun(request)
+        response = await begin_stream(request)
         await response.write(engine.stream())
         return response
 

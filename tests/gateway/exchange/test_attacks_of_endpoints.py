@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from app.gateway.exchange import passing, upstream
-from tests.gateway.far import DIALECTS, WAYS, Far, ask_near, begun, chunk
+from tests.gateway.far import DIALECTS, WAYS, Far, ask_near, begin_stream, chunk
 from tests.gateway.played import Gateway
 
 MIB = 1 << 20
@@ -24,7 +24,7 @@ ODD = {
 
 def sends(*pieces: bytes) -> Callable[[web.Request], Any]:
     async def play(request: web.Request) -> web.StreamResponse:
-        response = await begun(request)
+        response = await begin_stream(request)
         for piece in pieces:
             await response.write(piece)
         return response

@@ -52,7 +52,7 @@ def dies(request: web.Request) -> None:
     request.transport.abort()
 
 
-async def streamed(gateway: Gateway) -> AsyncGenerator[bytes, None]:
+async def stream_pieces(gateway: Gateway) -> AsyncGenerator[bytes, None]:
     async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=ASKED) as reply:
         assert reply.status == 200
         assert reply.headers["Content-Type"].startswith("text/event-stream")
@@ -73,7 +73,7 @@ async def metric(gateway: Gateway, line: str) -> None:
 async def test_bytes_arrive_as_they_were_even_when_an_emoji_is_split(gateway: Gateway) -> None:
     whole = b": ping\n\n" + event("Zug \U0001f682 fährt") + event("e\u0301\U0001f469\u200d\U0001f680") + DONE
     gateway.upstream.play = streams(*(whole[at : at + 3] for at in range(0, len(whole), 3)))
-    assert b"".join([chunk async for chunk in streamed(gateway)]) == whole
+    assert b"".join([chunk async for chunk in stream_pieces(gateway)]) == whole
     await metric(gateway, 'roundhouse_requests_total{route="chat",model="guide",outcome="ok"} 1')
     await metric(gateway, 'roundhouse_ttft_seconds_count{route="chat",model="guide"} 1')
 
@@ -148,7 +148,7 @@ async def test_a_client_that_knows_no_chunks_gets_none(gateway: Gateway) -> None
 
 async def test_the_first_token_does_not_wait_for_the_second(gateway: Gateway) -> None:
     gateway.upstream.play = streams(event("a"), then=waits)
-    stream = streamed(gateway)
+    stream = stream_pieces(gateway)
     async with asyncio.timeout(PATIENCE_S):
         assert await anext(stream) == event("a")
     await stream.aclose()
@@ -187,7 +187,7 @@ async def test_connections_are_used_again_after_whole_answers(gateway: Gateway) 
 async def test_an_engine_that_dies_ends_the_stream_with_an_error(gateway: Gateway, data: bytes) -> None:
     gateway.supervisor.death = EngineFailed("The engine crashed.", code="crashed")
     gateway.upstream.play = streams(data, then=dies)
-    received_bytes = b"".join([chunk async for chunk in streamed(gateway)])
+    received_bytes = b"".join([chunk async for chunk in stream_pieces(gateway)])
     assert received_bytes.startswith(data)
     assert error_of(received_bytes.removesuffix(b"\n\n").rpartition(b"\n\n")[2]) == {
         "message": "The engine crashed.",
@@ -200,7 +200,7 @@ async def test_an_engine_that_dies_ends_the_stream_with_an_error(gateway: Gatewa
 
 async def test_a_stream_that_just_stops_is_not_taken_for_whole(gateway: Gateway) -> None:
     gateway.upstream.play = streams(event("half"))
-    received_bytes = b"".join([chunk async for chunk in streamed(gateway)])
+    received_bytes = b"".join([chunk async for chunk in stream_pieces(gateway)])
     assert error_of(received_bytes.split(b"\n\n")[1])["code"] == "engine_broke_off"
 
 
@@ -219,7 +219,7 @@ async def test_comments_are_no_sign_that_the_engine_is_at_work(
     gateway.upstream.play = streams(event("a"), *[b": keepalive\n\n"] * 40, then=waits)
     body, since = b"", 0.0
     async with asyncio.timeout(PATIENCE_S):
-        async for chunk in streamed(gateway):
+        async for chunk in stream_pieces(gateway):
             body += chunk
             since = since or time.perf_counter()
             if chunk.endswith(b": keepalive\n\n") and body.count(b": keepalive") == 40:
@@ -232,7 +232,7 @@ async def test_comments_are_no_sign_that_the_engine_is_at_work(
 async def test_an_error_event_of_the_engine_is_passed_on_alone(gateway: Gateway) -> None:
     piece = b'data: {"error":{"code":500,"message":"no"}}\n\n'
     gateway.upstream.play = streams(piece)
-    assert b"".join([chunk async for chunk in streamed(gateway)]) == piece
+    assert b"".join([chunk async for chunk in stream_pieces(gateway)]) == piece
 
 
 async def test_openais_client_raises_what_the_engine_died_of(gateway: Gateway) -> None:
@@ -304,7 +304,7 @@ def _nobody_listens() -> str:
 async def test_an_engine_that_died_while_idle_is_asked_again_after_its_restart(gateway: Gateway) -> None:
     gateway.upstream.play = streams(event("a"), DONE)
     gateway.supervisor.base_urls = [_nobody_listens()]
-    assert b"".join([chunk async for chunk in streamed(gateway)]) == event("a") + DONE
+    assert b"".join([chunk async for chunk in stream_pieces(gateway)]) == event("a") + DONE
     assert len(gateway.supervisor.load_requests) == 2
 
 
@@ -357,7 +357,7 @@ async def test_connections_the_engine_closes_while_idle_cost_no_request(gateway:
 
 async def test_streams_do_not_wait_for_each_other(gateway: Gateway) -> None:
     gateway.upstream.play = streams(event("a"), then=waits)
-    open_streams = [streamed(gateway) for _ in range(16)]
+    open_streams = [stream_pieces(gateway) for _ in range(16)]
     async with asyncio.timeout(PATIENCE_S):
         assert await asyncio.gather(*(anext(stream) for stream in open_streams)) == [event("a")] * 16
     for stream in open_streams:

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from tests.gateway.exchange.test_streaming import ASKED, DONE, event
-from tests.gateway.far import Far, begun, chunk
+from tests.gateway.far import Far, begin_stream, chunk
 from tests.gateway.played import Gateway
 from tests.patience import PATIENCE_S, until
 
@@ -27,7 +27,7 @@ class Engine:
             return web.json_response({"object": "chat.completion", "choices": []})
         if word != "stream":
             await asyncio.Event().wait()
-        response = await begun(request)
+        response = await begin_stream(request)
         await response.write(event("a"))
         await self.may_go_on.wait()
         await response.write(event("b") + DONE)
@@ -60,7 +60,7 @@ async def cancel_one(gateway: Gateway, word: str = "hang") -> None:
     await until(lambda: gateway.supervisor.probes > 0)
 
 
-async def probed(gateway: Gateway) -> list[str]:
+async def end_probe(gateway: Gateway) -> list[str]:
     """Have the probe end, and return which engines were reported."""
     gateway.supervisor.may_tell.set()
     await until(lambda: gateway.supervisor.probe_answers == gateway.supervisor.probes)
@@ -72,7 +72,7 @@ async def test_an_engine_that_answers_nothing_is_reported_once(gateway: Gateway)
     await cancel_one(gateway)
     await cancel_one(gateway)
     assert gateway.supervisor.in_flight == 0, "the lease is given back whatever the engine does"
-    assert await probed(gateway) == [gateway.upstream.url]
+    assert await end_probe(gateway) == [gateway.upstream.url]
     assert gateway.supervisor.probes == 1
 
 
@@ -80,14 +80,14 @@ async def test_an_engine_that_answers_nothing_is_reported_once(gateway: Gateway)
 async def test_a_slow_engine_that_answers_its_probe_is_not_reported(gateway: Gateway) -> None:
     gateway.supervisor.is_well = True
     await cancel_one(gateway)
-    assert await probed(gateway) == []
+    assert await end_probe(gateway) == []
 
 
 @pytest.mark.usefixtures("engine")
 async def test_an_engine_that_cannot_be_asked_is_not_reported(gateway: Gateway) -> None:
     gateway.supervisor.is_well = None
     await cancel_one(gateway)
-    assert await probed(gateway) == []
+    assert await end_probe(gateway) == []
 
 
 @pytest.mark.usefixtures("engine")
@@ -99,7 +99,7 @@ async def test_a_request_stopped_by_hand_begins_a_check(gateway: Gateway) -> Non
         (request,) = await reply.json()
     async with gateway.http.post(f"{gateway.url}/roundhouse/v1/requests/{request['id']}/cancel", headers=headers):
         await question
-    assert await probed(gateway) == [gateway.upstream.url]
+    assert await end_probe(gateway) == [gateway.upstream.url]
 
 
 @pytest.mark.parametrize("looks", [1, 2], ids=["once", "again, after the first check"])
@@ -110,7 +110,7 @@ async def test_an_engine_whose_other_answer_goes_on_is_not_reported(
         assert await other.content.readany() == event("a")
         if looks > 1:
             await cancel_one(gateway)
-            assert await probed(gateway) == [gateway.upstream.url]
+            assert await end_probe(gateway) == [gateway.upstream.url]
             gateway.supervisor.stuck_urls.clear()
             gateway.supervisor.may_tell.clear()
         probes = gateway.supervisor.probes
@@ -118,14 +118,14 @@ async def test_an_engine_whose_other_answer_goes_on_is_not_reported(
         await until(lambda: gateway.supervisor.probes == probes + 1)
         engine.may_go_on.set()
         assert await other.read() == event("b") + DONE, "what is watched arrives as it was"
-        assert await probed(gateway) == []
+        assert await end_probe(gateway) == []
 
 
 @pytest.mark.usefixtures("engine")
 async def test_an_engine_that_answers_a_later_request_is_not_reported(gateway: Gateway) -> None:
     await cancel_one(gateway)
     assert (await gateway.chat(messages=[{"role": "user", "content": "quick"}]))[0] == 200
-    assert await probed(gateway) == []
+    assert await end_probe(gateway) == []
 
 
 @pytest.mark.usefixtures("engine")
@@ -133,7 +133,7 @@ async def test_a_stream_that_waits_for_its_first_byte_is_no_sign_of_life(gateway
     waiting_question = asyncio.create_task(gateway.chat(**chat_body("hang")))
     await asyncio.wait_for(gateway.upstream.arrival.wait(), PATIENCE_S)
     await cancel_one(gateway)
-    assert await probed(gateway) == [gateway.upstream.url]
+    assert await end_probe(gateway) == [gateway.upstream.url]
     waiting_question.cancel()
     await asyncio.gather(waiting_question, return_exceptions=True)
 
@@ -144,7 +144,7 @@ async def test_a_stream_cut_short_in_the_middle_begins_a_check(gateway: Gateway)
         await reply.content.readany()
         reply.close()
     await until(lambda: gateway.supervisor.probes == 1)
-    assert await probed(gateway) == [gateway.upstream.url]
+    assert await end_probe(gateway) == [gateway.upstream.url]
 
 
 async def test_requests_that_end_well_begin_no_check(gateway: Gateway, engine: Engine) -> None:
@@ -165,7 +165,7 @@ async def test_an_attached_endpoint_is_not_asked(near: Gateway, far: Far) -> Non
     arrival = asyncio.Event()
 
     async def hang(request: web.Request) -> web.StreamResponse:
-        response = await begun(request)
+        response = await begin_stream(request)
         await response.write(chunk("Bec"))
         arrival.set()
         await asyncio.Event().wait()

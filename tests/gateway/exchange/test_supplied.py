@@ -119,7 +119,7 @@ async def _send(response: web.StreamResponse, choice: object, usage: dict[str, i
     await response.write(b"data: " + json.dumps({"choices": [choice], "usage": usage}).encode() + b"\n\n")
 
 
-def seen(gateway: Gateway, at: int = -1) -> dict[str, Any]:
+def read_body(gateway: Gateway, at: int = -1) -> dict[str, Any]:
     body: dict[str, Any] = json.loads(gateway.upstream.bodies[at])
     return body
 
@@ -152,7 +152,7 @@ async def test_openai_calls_and_reasoning_at_once(gateway: Gateway, oai: openai.
     assert calls == [("get_weather", {"city": "Paris", "days": 2}), ("now", {})]
     assert reply.usage is not None
     assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (7, 9)
-    assert [tool["function"]["name"] for tool in seen(gateway)["tools"]] == ["get_weather", "now"]
+    assert [tool["function"]["name"] for tool in read_body(gateway)["tools"]] == ["get_weather", "now"]
 
 
 async def test_openai_calls_and_reasoning_in_pieces(gateway: Gateway, oai: openai.AsyncOpenAI) -> None:
@@ -189,7 +189,7 @@ async def test_ollama_calls_and_reasoning(gateway: Gateway, llama: ollama.AsyncC
     reply = await llama.chat("guide", messages=HI, tools=[TOOL, NOW], think=True)
     assert reply.message.thinking == QWEN.thinking
     assert [call.function.name for call in reply.message.tool_calls or ()] == ["get_weather", "now"]
-    assert seen(gateway)["chat_template_kwargs"] == {"thinking": True, "enable_thinking": True}
+    assert read_body(gateway)["chat_template_kwargs"] == {"thinking": True, "enable_thinking": True}
 
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "now"}}])
@@ -197,12 +197,12 @@ async def test_a_call_that_must_be_is_held_to_a_schema(gateway: Gateway, choice:
     gateway.upstream.play = writes('{"name": "now", "arguments": {}}')
     status, reply = await gateway.chat(**CHAT, tools=[TOOL, NOW], tool_choice=choice)
     assert (status, reply["choices"][0]["message"]["tool_calls"][0]["function"]["name"]) == (200, "now")
-    schema = seen(gateway)["response_format"]["json_schema"]["schema"]
+    schema = read_body(gateway)["response_format"]["json_schema"]["schema"]
     offered_schemas = schema.get("anyOf", [schema])
     assert [schema_offered["properties"]["name"]["const"] for schema_offered in offered_schemas] == (
         ["get_weather", "now"] if choice == "required" else ["now"]
     )
-    assert seen(gateway)["chat_template_kwargs"]["enable_thinking"] is False
+    assert read_body(gateway)["chat_template_kwargs"]["enable_thinking"] is False
 
 
 @pytest.mark.parametrize("engine", [Engine()])
@@ -211,7 +211,7 @@ async def test_a_call_that_must_be_is_asked_for_twice_where_nothing_holds_the_en
     status, reply = await gateway.chat(**CHAT, tools=[TOOL], tool_choice="required")
     assert (status, len(gateway.upstream.bodies)) == (200, 2)
     assert reply["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "get_weather"
-    assert "no tool call" in seen(gateway)["messages"][0]["content"]
+    assert "no tool call" in read_body(gateway)["messages"][0]["content"]
     gateway.upstream.play = writes("I would rather talk.")
     status, refusal = await gateway.chat(**CHAT, tools=[TOOL], tool_choice="required", stream=True)
     assert (status, refusal["error"]["code"], len(gateway.upstream.bodies)) == (400, "tool_not_called", 4)
@@ -221,7 +221,7 @@ async def test_no_tools_are_offered_where_none_may_be_called(gateway: Gateway) -
     gateway.upstream.play = writes(CALLS)
     _, reply = await gateway.chat(**CHAT, tools=[TOOL], tool_choice="none")
     assert reply["choices"][0]["message"]["content"] == CALLS
-    assert "tools" not in seen(gateway)
+    assert "tools" not in read_body(gateway)
 
 
 async def test_one_call_at_a_time(gateway: Gateway) -> None:
@@ -240,7 +240,7 @@ async def test_a_template_without_tools_is_told_of_them(gateway: Gateway, monkey
     ]
     _, reply = await gateway.chat(messages=earlier, tools=[TOOL])
     assert reply["choices"][0]["finish_reason"] == "tool_calls"
-    body = seen(gateway)
+    body = read_body(gateway)
     assert "tools" not in body
     assert [turn["role"] for turn in body["messages"]] == ["system", "user", "assistant", "user"]
     assert '"get_weather"' in body["messages"][0]["content"]
@@ -253,7 +253,7 @@ async def test_openai_structured_output(gateway: Gateway, oai: openai.AsyncOpenA
     response_format: Any = {"type": "json_schema", "json_schema": {"name": "place", "schema": SCHEMA, "strict": True}}
     reply = await oai.chat.completions.create(model="guide", messages=HI, response_format=response_format)
     assert json.loads(reply.choices[0].message.content or "") == {"city": "Paris"}
-    assert seen(gateway)["response_format"]["json_schema"]["schema"] == SCHEMA
+    assert read_body(gateway)["response_format"]["json_schema"]["schema"] == SCHEMA
 
 
 async def test_anthropic_structured_output(gateway: Gateway, claude: anthropic.AsyncAnthropic) -> None:
@@ -262,14 +262,14 @@ async def test_anthropic_structured_output(gateway: Gateway, claude: anthropic.A
     for body in ({"output_config": {"format": output_format}}, {"output_format": output_format}):
         reply = await claude.messages.create(model="guide", max_tokens=9, messages=HI, extra_body=body)
         assert json.loads(cast("Any", reply.content[0]).text) == {"city": "Paris"}
-        assert seen(gateway)["response_format"]["json_schema"]["schema"] == SCHEMA
+        assert read_body(gateway)["response_format"]["json_schema"]["schema"] == SCHEMA
 
 
 async def test_ollama_structured_output(gateway: Gateway, llama: ollama.AsyncClient) -> None:
     gateway.upstream.play = writes('{"city": "Paris"}')
     reply = await llama.chat("guide", messages=HI, format=cast("Any", SCHEMA))
     assert json.loads(reply.message.content or "") == {"city": "Paris"}
-    assert seen(gateway)["response_format"]["json_schema"]["schema"] == SCHEMA
+    assert read_body(gateway)["response_format"]["json_schema"]["schema"] == SCHEMA
 
 
 @pytest.mark.parametrize("engine", [Engine()])
@@ -344,7 +344,7 @@ async def test_a_stop_sequence_ends_the_answer_and_the_engines_work(
         reply = await oai.chat.completions.create(model="guide", messages=HI, stop="STOP")
         text, finish = reply.choices[0].message.content or "", reply.choices[0].finish_reason
     assert (text, finish) == ("one ", "stop")
-    assert "stop" not in seen(gateway)
+    assert "stop" not in read_body(gateway)
 
 
 async def test_anthropic_is_told_which_stop_sequence_it_was(gateway: Gateway, claude: anthropic.AsyncAnthropic) -> None:
@@ -358,7 +358,7 @@ async def test_several_answers_are_asked_for_one_after_another(gateway: Gateway,
     gateway.upstream.play = writes("one", "two", usage={"prompt_tokens": 4, "completion_tokens": 2})
     reply = await oai.chat.completions.create(model="guide", messages=HI, n=2, seed=5)
     assert [(choice.index, choice.message.content) for choice in reply.choices] == [(0, "one"), (1, "two")]
-    assert [seen(gateway, at)["seed"] for at in (0, 1)] == [5, 6]
+    assert [read_body(gateway, at)["seed"] for at in (0, 1)] == [5, 6]
     assert reply.usage is not None
     assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (4, 4)
     stream = await oai.chat.completions.create(model="guide", messages=HI, n=2, stream=True)
@@ -437,7 +437,7 @@ async def test_the_bytes_pass_untouched_where_the_engine_does_it_all(gateway: Ga
     gateway.upstream.play = _own({"untouched": [1, 2]})
     document = {**CHAT, "tools": [TOOL], "whatever": {"a": 1}, "tool_choice": "required"}
     assert await gateway.chat(**document) == (200, {"untouched": [1, 2]})
-    assert seen(gateway) == {"model": "guide", **document}
+    assert read_body(gateway) == {"model": "guide", **document}
 
 
 @pytest.mark.parametrize("engine", [Engine(*DESCRIPTOR.features)])
@@ -445,8 +445,8 @@ async def test_a_tool_named_is_the_only_one_offered(gateway: Gateway) -> None:
     gateway.upstream.play = _own({})
     choice = {"type": "function", "function": {"name": "now"}}
     await gateway.chat(**CHAT, tools=[TOOL, NOW], tool_choice=choice)
-    names = [tool["function"]["name"] for tool in seen(gateway)["tools"]]
-    assert (names, seen(gateway)["tool_choice"]) == (["now"], "required")
+    names = [tool["function"]["name"] for tool in read_body(gateway)["tools"]]
+    assert (names, read_body(gateway)["tool_choice"]) == (["now"], "required")
     status, refusal = await gateway.chat(**CHAT, tools=[TOOL], tool_choice=choice)
     assert (status, refusal["error"]["code"]) == (400, "invalid_tools")
 
@@ -467,11 +467,11 @@ async def test_allowed_tools_are_the_only_ones_offered(
     body = {"model": "guide", **CHAT, "tools": [TOOL, NOW], "tool_choice": choice, "stream": True}
     async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=body) as reply:
         assert (reply.status, "[DONE]" in await reply.text()) == (200, True)
-    names = [tool["function"]["name"] for tool in seen(gateway)["tools"]]
+    names = [tool["function"]["name"] for tool in read_body(gateway)["tools"]]
     assert names == [tool["function"]["name"] for tool in cast("Any", expected_tools)]
     async with gateway.http.post(f"{gateway.url}/api/v0/chat/completions", json=body) as reply:
         assert reply.status == 200
-    assert [tool["function"]["name"] for tool in seen(gateway)["tools"]] == names
+    assert [tool["function"]["name"] for tool in read_body(gateway)["tools"]] == names
     status, refusal = await gateway.chat(**CHAT, tools=[TOOL, NOW], tool_choice={"type": "custom"})
     assert (status, "`tool_choice` must be" in refusal["error"]["message"]) == (400, True)
 
@@ -493,11 +493,11 @@ async def test_what_an_engine_does_not_read_is_read_only_of_models_that_think(
 ) -> None:
     gateway.upstream.play = writes("<think>Hm.</think>So", "untouched")
     _, reply = await gateway.chat(**CHAT, tools=[TOOL])
-    assert (reply["choices"][0]["message"]["content"], seen(gateway)["tools"]) == ("So", [TOOL])
+    assert (reply["choices"][0]["message"]["content"], read_body(gateway)["tools"]) == ("So", [TOOL])
     monkeypatch.setattr(Facts, "capabilities", ("chat", "tools"))
     gateway.upstream.play = _own({"untouched": True})
     assert await gateway.chat(**CHAT, guided_choice=["a"]) == (200, {"untouched": True})
-    assert seen(gateway)["guided_choice"] == ["a"]
+    assert read_body(gateway)["guided_choice"] == ["a"]
 
 
 @pytest.mark.slow(cases=1)

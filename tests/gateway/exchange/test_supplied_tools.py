@@ -12,7 +12,7 @@ from app.core.models import Preset
 from app.gateway.loading import draft_choice, launch
 from app.gateway.loading.draft_choice import DraftChoice
 from app.gateway.services import Services
-from tests.gateway.exchange.test_supplied import CALLS, CHAT, TOOL, seen, writes
+from tests.gateway.exchange.test_supplied import CALLS, CHAT, TOOL, read_body, writes
 from tests.gateway.exchange.test_supplied import Facts as Templates
 from tests.gateway.played import Gateway
 
@@ -46,8 +46,8 @@ async def test_an_engine_that_reads_calls_is_not_left_to_pass_over_tools(gateway
     async with gateway.http.post(gateway.url + path, json={"model": "guide", **CHAT, "tools": [TOOL]}) as reply:
         choice = (await reply.json())["choices"][0]
     assert choice["message"]["tool_calls"][0]["function"]["name"] == "get_weather"
-    assert '"get_weather"' in seen(gateway, 0)["messages"][0]["content"]
-    assert "tools" not in seen(gateway, 0)
+    assert '"get_weather"' in read_body(gateway, 0)["messages"][0]["content"]
+    assert "tools" not in read_body(gateway, 0)
 
 
 async def test_requests_without_tools_pass_and_nobody_reads_the_model(
@@ -60,7 +60,7 @@ async def test_requests_without_tools_pass_and_nobody_reads_the_model(
     for body in ({**CHAT, "stream": True}, {**CHAT, "stream": True, "tools": []}):
         async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json={"model": "guide", **body}) as reply:
             assert b"hel" in await reply.read()
-        assert seen(gateway) == {"model": "guide", **body}
+        assert read_body(gateway) == {"model": "guide", **body}
 
 
 @pytest.mark.slow(cases=1)
@@ -73,7 +73,7 @@ async def test_tools_are_left_to_a_template_that_tells_of_them(
     body = {"model": "guide", **CHAT, "stream": True, "tools": [TOOL]}
     async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=body) as reply:
         assert b"hel" in await reply.read()
-    assert (seen(gateway)["tools"], seen(gateway)["messages"]) == ([TOOL], body["messages"])
+    assert (read_body(gateway)["tools"], read_body(gateway)["messages"]) == ([TOOL], body["messages"])
 
 
 async def test_a_made_models_system_prompt_stands_beside_the_tools(gateway: Gateway) -> None:
@@ -84,4 +84,4 @@ async def test_a_made_models_system_prompt_stands_beside_the_tools(gateway: Gate
     body = {"model": "made", **CHAT, "tools": [TOOL]}
     async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=body) as reply:
         assert reply.status == 200
-    assert seen(gateway, 0)["messages"][0]["content"].startswith("Rhyme.\n\nYou can call these tools")
+    assert read_body(gateway, 0)["messages"][0]["content"].startswith("Rhyme.\n\nYou can call these tools")

@@ -15,7 +15,7 @@ from app.core.models import AttachEndpoint
 from app.gateway.library.attached_endpoints import attach
 from engines.api import Feature
 from engines.registry import ADAPTERS
-from tests.gateway.far import ASKED, Far, ask_near, begun, chunk
+from tests.gateway.far import ASKED, Far, ask_near, begin_stream, chunk
 from tests.gateway.played import Gateway
 from tests.overflow_wordings import WORDINGS, WORDS, Wording
 
@@ -83,7 +83,7 @@ async def test_an_engine_that_says_it_in_its_stream_is_told_so_too(
     vllm_wording = next(entry for entry in WORDINGS if entry.id == "vLLM")
 
     async def refuse_late(request: web.Request) -> web.StreamResponse:
-        response = await begun(request)
+        response = await begin_stream(request)
         await response.write(f"data: {json.dumps(vllm_wording.document)}\n\ndata: [DONE]\n\n".encode())
         return response
 
@@ -114,7 +114,7 @@ async def test_claude_code_asks_a_nearly_full_vllm_again_with_a_shorter_answer(n
     async def vllm(request: web.Request) -> web.StreamResponse:
         max_tokens = (await request.json())["max_tokens"]
         if prompt + max_tokens <= context:
-            response = await begun(request)
+            response = await begin_stream(request)
             await response.write(chunk("Because.", "stop") + b"data: [DONE]\n\n")
             return response
         message = (

@@ -21,7 +21,7 @@ from app.hub.repositories.repository import RepoFile, Repository
 from tests.fake_hub import faults
 from tests.fake_hub.faults import first
 from tests.fake_hub.hub import FakeHub
-from tests.fake_hub.server import serving
+from tests.fake_hub.server import serve_hub
 from tests.fake_hub.uploading import keep_in_xet
 from tests.gateway.played import Gateway
 from tests.gguf_files import TinyLlama, gguf_bytes
@@ -33,7 +33,7 @@ API = "/roundhouse/v1"
 
 @pytest.fixture(autouse=True)
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served_hub:
+    with serve_hub(FakeHub()) as served_hub:
         monkeypatch.setenv("HF_ENDPOINT", served_hub.url)
         monkeypatch.delenv("HF_TOKEN", raising=False)
         served_hub.add(
@@ -323,7 +323,7 @@ def test_speed_is_known_on_a_line_where_news_is_rare() -> None:
     assert pace.note_reading(8_000_000, 3 * SMOOTHING_S) == pytest.approx(8_000_000 / (3 * SMOOTHING_S))
 
 
-def described(number: int) -> tuple[Repository, list[RepoFile]]:
+def make_repository(number: int) -> tuple[Repository, list[RepoFile]]:
     files = [RepoFile(path="m.gguf", size=10, oid=f"{number:040x}")]
     return Repository(name=f"org/m{number}", revision="main", commit=f"{number:040x}", files=files), files
 
@@ -331,7 +331,7 @@ def described(number: int) -> tuple[Repository, list[RepoFile]]:
 async def test_the_queue_has_an_order_and_outlives_the_gateway(paths: Paths) -> None:
     nowhere = DownloadTarget("http://127.0.0.1:1", paths.hub_cache, "", 0.0, 0)  # nothing runs
     queue = DownloadQueue(paths.downloads_file, lambda: nowhere, lambda _event: None)
-    ids = [queue.add(*described(number), title=f"m{number}").id for number in range(3)]
+    ids = [queue.add(*make_repository(number), title=f"m{number}").id for number in range(3)]
     assert [entry.id for entry in queue.move(ids[2], 0)] == [ids[2], ids[0], ids[1]]
     await queue.close()
     again = DownloadQueue(paths.downloads_file, lambda: nowhere, lambda _event: None)
@@ -359,7 +359,7 @@ async def test_what_began_before_has_its_room(paths: Paths, monkeypatch: pytest.
     both = DownloadTarget("http://127.0.0.1:1", paths.hub_cache, "", 0.0, 2)
     queue = DownloadQueue(paths.downloads_file, lambda: both, lambda _event: None)
     for number in range(3):
-        queue.add(*described(number), title=f"m{number}")
+        queue.add(*make_repository(number), title=f"m{number}")
     await until(have_begun)
     assert [job.reserved_bytes for job in jobs] == [0, 10]
     await queue.close()
@@ -368,7 +368,7 @@ async def test_what_began_before_has_its_room(paths: Paths, monkeypatch: pytest.
 async def test_following_ends_when_a_download_is_taken_off_the_list(paths: Paths) -> None:
     nowhere = DownloadTarget("http://127.0.0.1:1", paths.hub_cache, "", 0.0, 0)
     queue = DownloadQueue(paths.downloads_file, lambda: nowhere, lambda _event: None)
-    added_download = queue.add(*described(1), title="m")
+    added_download = queue.add(*make_repository(1), title="m")
     states = queue.follow(added_download.id)
     assert (await anext(states)).state is DownloadState.QUEUED
     next_state = asyncio.create_task(anext(states, None))

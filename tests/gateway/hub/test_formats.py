@@ -12,14 +12,14 @@ from app.hub.facts import read_facts
 from app.hub.library.library import Library
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.published import GENAI, PARAMETERS, publish_all
-from tests.fake_hub.server import serving
+from tests.fake_hub.server import serve_hub
 from tests.gateway.hub.test_downloads import call_admin, over
 from tests.gateway.played import Gateway
 
 
 @pytest.fixture(autouse=True)
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served_hub:
+    with serve_hub(FakeHub()) as served_hub:
         monkeypatch.setenv("HF_ENDPOINT", served_hub.url)
         monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "no-token"))
         monkeypatch.delenv("HF_TOKEN", raising=False)

@@ -16,7 +16,7 @@ from keyring.backends import fail
 from app.hub.repositories import answers
 from app.hub.repositories.catalogue import ModelCatalogue
 from tests.fake_hub.hub import FakeHub
-from tests.fake_hub.server import serving
+from tests.fake_hub.server import serve_hub
 from tests.gateway.hub.test_downloads import call_admin
 from tests.gateway.played import Gateway
 from tests.gguf_files import TinyLlama
@@ -27,7 +27,7 @@ PLAIN = {"model.safetensors": b"s", "config.json": b"{}"}
 
 @pytest.fixture(autouse=True)
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served_hub:
+    with serve_hub(FakeHub()) as served_hub:
         monkeypatch.setenv("HF_ENDPOINT", served_hub.url)
         monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "no-token"))
         monkeypatch.delenv("HF_TOKEN", raising=False)

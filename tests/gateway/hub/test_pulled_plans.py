@@ -21,7 +21,7 @@ from engines.registry import ADAPTERS
 from tests.catalogue_docs import shipped_entries
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.published import publish_all
-from tests.fake_hub.server import serving
+from tests.fake_hub.server import serve_hub
 from tests.gateway.hub.test_downloads import call_admin
 from tests.gateway.hub.test_formats import FOLDERS, FormatCase, list_library, pull
 from tests.gateway.played import Gateway
@@ -47,7 +47,7 @@ MAC = {"os": "macos", "cpu": "Apple M4 Max", "ram_gb": 64}
 
 @pytest.fixture(autouse=True)
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served_hub:
+    with serve_hub(FakeHub()) as served_hub:
         monkeypatch.setenv("HF_ENDPOINT", served_hub.url)
         monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "no-token"))
         monkeypatch.delenv("HF_TOKEN", raising=False)

@@ -8,7 +8,7 @@ import pytest
 
 from engines.api.support import EngineSupport
 from tests.fake_hub.hub import FakeHub
-from tests.fake_hub.server import serving
+from tests.fake_hub.server import serve_hub
 from tests.gateway.hub.test_downloads import call_admin
 from tests.gateway.played import Gateway
 from tests.gguf_files import TinyLlama
@@ -18,7 +18,7 @@ OLD = EngineSupport(version="b1", gguf=frozenset({"llama", "qwen2"}))
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served_hub:
+    with serve_hub(FakeHub()) as served_hub:
         monkeypatch.setenv("HF_ENDPOINT", served_hub.url)
         monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "no-token"))
         yield served_hub

@@ -45,14 +45,14 @@ async def looks(library: Library, count: int) -> None:
     seen_count, enough, loop = 0, asyncio.Event(), asyncio.get_running_loop()
     models = library.list_models
 
-    def counted() -> object:
+    def count_look() -> object:
         nonlocal seen_count
         seen_count += 1
         if seen_count >= count:
             loop.call_soon_threadsafe(enough.set)
         return models()
 
-    with patch.object(library, "list_models", counted):
+    with patch.object(library, "list_models", count_look):
         async with asyncio.timeout(PATIENCE_S):
             await enough.wait()
 
@@ -100,7 +100,7 @@ async def test_folders_are_left_alone_while_nobody_listens(library: Library) -> 
     events = EventHub()
     rounds, enough = 0, asyncio.Event()
 
-    async def counted(_seconds: float) -> None:
+    async def count_round(_seconds: float) -> None:
         nonlocal rounds
         rounds += 1
         if rounds == 5:
@@ -108,7 +108,7 @@ async def test_folders_are_left_alone_while_nobody_listens(library: Library) -> 
             await asyncio.Event().wait()
 
     with (
-        patch("app.gateway.library.watch.asyncio.sleep", counted),
+        patch("app.gateway.library.watch.asyncio.sleep", count_round),
         patch.object(library, "list_models", wraps=library.list_models) as listings,
     ):
         async with watching(library, events), asyncio.timeout(PATIENCE_S):

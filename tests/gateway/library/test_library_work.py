@@ -76,7 +76,7 @@ async def work(services: Any, tmp_path: Path) -> AsyncIterator[FileJobs]:  # noq
     await work.close()
 
 
-async def ended(work: FileJobs) -> LibraryJob:
+async def wait_for_end(work: FileJobs) -> LibraryJob:
     async with asyncio.timeout(PATIENCE_S):
         await work.job.wait()
     assert not work.job.is_busy
@@ -88,7 +88,7 @@ async def test_a_model_is_checked_and_every_byte_told(work: FileJobs, tmp_path: 
     file = TinyLlama().write(tmp_path / "models" / "m.gguf")
     first_job = await work.verify("m")
     assert (first_job.model, first_job.total_bytes, first_job.is_done) == ("m", file.stat().st_size, False)
-    job = await ended(work)
+    job = await wait_for_end(work)
     assert (job.done_bytes, job.error) == (job.total_bytes, None)
     assert [(check.path, check.verdict) for check in job.checks] == [(str(file), Verdict.WHOLE)]
 
@@ -114,12 +114,12 @@ async def test_one_job_at_a_time_and_it_can_be_called_off(work: FileJobs, tmp_pa
         await asyncio.sleep(0)
         go_on.set()
         await cancel_task
-    job = await ended(work)
+    job = await wait_for_end(work)
     assert job.error is not None
     assert job.error.code == "cancelled"
     assert job.done_bytes < 1000
     await work.verify("m")
-    assert (await ended(work)).error is None
+    assert (await wait_for_end(work)).error is None
 
 
 async def test_duplicates_are_found_and_reclaimed_when_asked(
@@ -130,11 +130,11 @@ async def test_duplicates_are_found_and_reclaimed_when_asked(
     for name in ("one", "two"):
         (tmp_path / "models" / f"{name}.gguf").write_bytes(content)
     await work.find_duplicates(reclaim=False)
-    (duplicate,) = (job := await ended(work)).duplicates
+    (duplicate,) = (job := await wait_for_end(work)).duplicates
     assert (duplicate.sha256, duplicate.models) == (hashlib.sha256(content).hexdigest(), ["one", "two"])
     assert (job.reclaimed_bytes, duplicate.reclaims_bytes) == (0, len(content))
     await work.find_duplicates(reclaim=True)
-    assert (await ended(work)).reclaimed_bytes == len(content)
+    assert (await wait_for_end(work)).reclaimed_bytes == len(content)
     assert {file.read_bytes() for file in (tmp_path / "models").iterdir()} == {content}
 
 
@@ -149,17 +149,17 @@ async def test_what_was_found_is_reclaimed_without_reading_it_again_and_undone(
     for file in files:
         file.write_bytes(content)
     await work.find_duplicates(reclaim=False)
-    (duplicate,) = (await ended(work)).duplicates
+    (duplicate,) = (await wait_for_end(work)).duplicates
     with patch("app.hub.disk.duplicates.sha256_of", side_effect=AssertionError):
         first_job = await work.reclaim([duplicate.sha256])
     assert (first_job.kind, first_job.total_bytes) == (JobKind.RECLAIM, duplicate.reclaims_bytes)
-    job = await ended(work)
+    job = await wait_for_end(work)
     assert (job.reclaimed_bytes, job.duplicates, job.can_undo) == (2 * len(content), [], True)
     assert (job.done_bytes, job.total_bytes) == (2 * len(content), 2 * len(content))
     assert len({file.stat().st_ino for file in files}) == 1
     first_job = await work.separate()
     assert (first_job.kind, first_job.total_bytes) == (JobKind.SEPARATE, 2 * len(content))
-    job = await ended(work)
+    job = await wait_for_end(work)
     assert (job.reclaimed_bytes, job.can_undo, job.error) == (-2 * len(content), False, None)
     assert len({file.stat().st_ino for file in files}) == 3
     assert {file.read_bytes() for file in files} == {content}
@@ -178,12 +178,12 @@ async def test_nothing_is_reclaimed_that_was_not_found_or_changed_since(
     for file in files:
         file.write_bytes(content)
     await work.find_duplicates(reclaim=False)
-    (duplicate,) = (await ended(work)).duplicates
+    (duplicate,) = (await wait_for_end(work)).duplicates
     with pytest.raises(NotFound):
         await work.reclaim([duplicate.sha256, "0" * 64])
     os.utime(files[1], ns=(0, 0))
     await work.reclaim([])
-    job = await ended(work)
+    job = await wait_for_end(work)
     assert (job.reclaimed_bytes, job.can_undo) == (0, False)
     assert len({file.stat().st_ino for file in files}) == 2
 
@@ -270,7 +270,7 @@ def trash_work(work: FileJobs, services: Any, tmp_path: Path) -> FileJobs:  # no
     return work
 
 
-async def trashed(work: FileJobs) -> TrashContents | None:
+async def read_trash(work: FileJobs) -> TrashContents | None:
     (drive,) = (await work.read_disk_use()).drives
     return drive.trashed
 
@@ -281,21 +281,21 @@ async def test_models_in_the_trash_are_told_and_deleted_for_good(
     services: Any,  # noqa: ANN401 -- as above
     tmp_path: Path,
 ) -> None:
-    assert await trashed(trash_work) is None
+    assert await read_trash(trash_work) is None
     size = (tmp_path / "models" / "a.gguf").stat().st_size
     removals = [await trash_work.remove(name, for_good=False) for name in ("a", "b")]
     (tmp_path / "trash" / "files" / "letter").write_text("not a model")
-    trashed_file = await trashed(trash_work)
+    trashed_file = await read_trash(trash_work)
     assert trashed_file is not None
     assert (trashed_file.files, trashed_file.size_bytes) == (2, 2 * size)
     before = services.events.revision
     first_job = await trash_work.empty_trash([trashed_file.digest])
     assert (first_job.kind, first_job.total_bytes) == (JobKind.EMPTY, 2 * size)
-    job = await ended(trash_work)
+    job = await wait_for_end(trash_work)
     assert (job.deleted_files, job.reclaimed_bytes, job.done_bytes, job.error) == (2, 2 * size, 2 * size, None)
     assert services.events.revision > before
     assert [file.name for file in (tmp_path / "trash" / "files").iterdir()] == ["letter"]
-    assert await trashed(trash_work) is None
+    assert await read_trash(trash_work) is None
     with pytest.raises(NotFound, match="no longer in the trash"):
         await trash_work.undo(removals[0].id)
     assert list((tmp_path / "models").iterdir()) == []
@@ -304,7 +304,7 @@ async def test_models_in_the_trash_are_told_and_deleted_for_good(
 @LINUX
 async def test_only_what_was_named_is_deleted(trash_work: FileJobs, tmp_path: Path) -> None:
     removal = await trash_work.remove("a", for_good=False)
-    trashed_file = await trashed(trash_work)
+    trashed_file = await read_trash(trash_work)
     assert trashed_file is not None
     await trash_work.remove("b", for_good=False)
     for digests in ([trashed_file.digest], [], ["nonsense"]):
@@ -316,7 +316,7 @@ async def test_only_what_was_named_is_deleted(trash_work: FileJobs, tmp_path: Pa
 
 async def test_where_the_system_keeps_the_trash_nothing_is_deleted(trash_work: FileJobs, tmp_path: Path) -> None:
     trash_work.trash = Trash(tmp_path / "trash", platform="darwin")
-    assert await trashed(trash_work) is None
+    assert await read_trash(trash_work) is None
     with pytest.raises(Conflict, match="macOS") as error:
         await trash_work.empty_trash(["any"])
     assert "Finder" in error.value.hint
@@ -326,7 +326,7 @@ async def test_where_the_system_keeps_the_trash_nothing_is_deleted(trash_work: F
 async def test_emptying_can_be_called_off_between_two_files(trash_work: FileJobs, tmp_path: Path) -> None:
     for name in ("a", "b"):
         await trash_work.remove(name, for_good=False)
-    trashed_file = await trashed(trash_work)
+    trashed_file = await read_trash(trash_work)
     assert trashed_file is not None
     delete_event, go_on = threading.Event(), threading.Event()
     really = Path.unlink
@@ -343,7 +343,7 @@ async def test_emptying_can_be_called_off_between_two_files(trash_work: FileJobs
         await asyncio.sleep(0)
         go_on.set()
         await cancel_task
-    job = await ended(trash_work)
+    job = await wait_for_end(trash_work)
     assert job.error is not None
     assert (job.error.code, job.deleted_files) == ("cancelled", 1)
     assert len(list((tmp_path / "trash" / "files").iterdir())) == 1

@@ -16,7 +16,7 @@ from app.hub.library.library import Library
 from app.hub.repositories.repository import RepoFile, read_repository
 from app.network.egress import egress_gate
 from tests.fake_hub.hub import FakeHub
-from tests.fake_hub.server import serving
+from tests.fake_hub.server import serve_hub
 from tests.gguf_files import TinyLlama
 
 NAME, FILE = "org/Model-GGUF", "Model-Q4_K_M.gguf"
@@ -25,7 +25,7 @@ FIRST, SECOND = TinyLlama(name="First").content(), TinyLlama(name="Second", laye
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served_hub:
+    with serve_hub(FakeHub()) as served_hub:
         monkeypatch.setenv("HF_ENDPOINT", served_hub.url)
         served_hub.add(NAME, {FILE: FIRST})
         yield served_hub
@@ -44,7 +44,7 @@ def services(tmp_path: Path) -> Any:  # noqa: ANN401 -- stands in for a frozen c
     )
 
 
-def fetched(cache: RepositoryCache, hub: FakeHub, content: bytes, *, branch: str = "main") -> Path:
+def fetch_file(cache: RepositoryCache, hub: FakeHub, content: bytes, *, branch: str = "main") -> Path:
     """Put a file into the cache as a download of this branch does."""
     there = read_repository(hub.url, NAME, revision=branch)
     file = RepoFile(path=FILE, size=len(content), sha256=hashlib.sha256(content).hexdigest())
@@ -61,7 +61,7 @@ async def only(services: Any) -> ModelUpdate:  # noqa: ANN401 -- as above
 
 
 async def test_what_the_hub_still_has_is_current(services: Any, hub: FakeHub, cache: RepositoryCache) -> None:  # noqa: ANN401 -- as above
-    fetched(cache, hub, FIRST)
+    fetch_file(cache, hub, FIRST)
     update = await only(services)
     assert (update.model, update.repository, update.revision) == ("Model-Q4_K_M", NAME, "main")
     assert (update.state, update.quantization, update.files) == (Freshness.CURRENT, "Q4_K_M", [])
@@ -72,14 +72,14 @@ async def test_other_content_is_newer_and_says_what_it_weighs(
     hub: FakeHub,
     cache: RepositoryCache,
 ) -> None:
-    fetched(cache, hub, FIRST)
+    fetch_file(cache, hub, FIRST)
     hub.add(NAME, {FILE: SECOND})
     update = await only(services)
     assert (update.state, update.files, update.download_bytes) == (Freshness.NEWER, [FILE], len(SECOND))
 
 
 async def test_what_the_hub_has_no_more_is_gone(services: Any, hub: FakeHub, cache: RepositoryCache) -> None:  # noqa: ANN401 -- as above
-    fetched(cache, hub, FIRST)
+    fetch_file(cache, hub, FIRST)
     hub.add(NAME, {"Other.gguf": SECOND})
     assert (await only(services)).state is Freshness.GONE
     del hub.repositories[NAME]
@@ -93,7 +93,7 @@ async def test_a_file_that_bears_no_hash_is_compared_by_its_size(
     hub: FakeHub,
     cache: RepositoryCache,
 ) -> None:
-    link = fetched(cache, hub, FIRST)
+    link = fetch_file(cache, hub, FIRST)
     link.unlink()
     link.write_bytes(FIRST)  # as on a Windows that lets nobody make links
     update = await only(services)
@@ -108,7 +108,7 @@ async def test_a_hub_that_cannot_be_asked_leaves_it_open(
     cache: RepositoryCache,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    fetched(cache, hub, FIRST)
+    fetch_file(cache, hub, FIRST)
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
     update = await only(services)
     assert update.state is Freshness.UNKNOWN
@@ -116,7 +116,7 @@ async def test_a_hub_that_cannot_be_asked_leaves_it_open(
 
 
 async def test_offline_means_offline(services: Any, hub: FakeHub, cache: RepositoryCache) -> None:  # noqa: ANN401 -- as above
-    fetched(cache, hub, FIRST)
+    fetch_file(cache, hub, FIRST)
     before = len(hub.requests)
     with egress_gate.apply_policy(is_closed=lambda: True, news=lambda: None), pytest.raises(Offline):
         await updates_of_models(services.library, services.hub)

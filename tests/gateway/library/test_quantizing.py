@@ -27,7 +27,7 @@ from engines.api import EngineInstallation
 from engines.exllama.quantize import ModuleCounter, converter_arguments, has_checkpoint, restore_checkpoint
 from tests.gateway.played import Upstream, played_services
 from tests.patience import PATIENCE_S
-from tests.unit.advisor.test_recipes import described, linux
+from tests.unit.advisor.test_recipes import linux, make_machine
 
 ROOT = Path(__file__).resolve().parents[3]
 GUIDE = RESOURCES / "guide"
@@ -66,7 +66,7 @@ def quantize_service(
     installation = EngineInstallation(engine="exllamav3", version="1.6.5", backend="cuda", python=python)
     monkeypatch.setattr(Quantizer, "find_installation", lambda _: installation)
     monkeypatch.setattr(quantizing, "make_confiner", lambda *_: Confiner(tmp_path, lambda _engine: False))
-    give_machine(services, monkeypatch, described(linux("RTX 4090")))
+    give_machine(services, monkeypatch, make_machine(linux("RTX 4090")))
     assert model_folder.exists()
     return Quantizer(services)
 
@@ -181,7 +181,7 @@ async def test_what_goes_wrong_is_said_and_nothing_half_made_is_listed(
 async def test_what_stands_in_its_way_is_said_before(
     quantize_service: Quantizer, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    give_machine(services, monkeypatch, described(linux()))
+    give_machine(services, monkeypatch, make_machine(linux()))
 
     def find_nothing(_quantizer: Quantizer) -> EngineInstallation:
         raise EngineFailed("ExLlamaV3 is not installed.", code="not_installed")

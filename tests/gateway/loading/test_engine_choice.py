@@ -10,7 +10,7 @@ from app.core.engines import EngineInfo
 from app.engine_store.recipe import read_recipes
 from app.gateway.loading.launch import _install_hint, best_reader
 from tests.demo import machines
-from tests.unit.advisor.test_recipes import described, linux
+from tests.unit.advisor.test_recipes import linux, make_machine
 
 
 def engine(name: str, *, problem: str = "") -> EngineInfo:
@@ -61,7 +61,7 @@ def hint(machine: Any, *names: str, program: Path | None = None) -> str:  # noqa
     ],
 )
 def test_the_next_step_names_what_can_be_installed_here(machine: Any, names: tuple[str, ...], sentence: str) -> None:  # noqa: ANN401 -- JSON
-    assert hint(described(machine), *names).startswith(sentence)
+    assert hint(make_machine(machine), *names).startswith(sentence)
 
 
 def test_a_program_on_path_is_named_first() -> None:

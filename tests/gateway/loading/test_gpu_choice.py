@@ -26,24 +26,24 @@ NONE_OR_ONE = (
 )
 
 
-def replayed(name: str) -> Machine:
+def load_machine(name: str) -> Machine:
     return load(FOLDER / f"{name}.toml").machine()
 
 
 @pytest.mark.parametrize("name", NONE_OR_ONE)
 def test_where_there_is_no_choice_none_is_offered(name: str) -> None:
-    assert list_gpu_options(replayed(name), "cuda") == []
+    assert list_gpu_options(load_machine(name), "cuda") == []
 
 
 def test_an_engine_on_the_processor_has_no_choice_and_an_unknown_machine_neither() -> None:
-    machine = replayed(SEVERAL)
+    machine = load_machine(SEVERAL)
     assert list_gpu_options(machine, "cpu") == list_gpu_options(None, "cuda") == []
     options = with_gpu(LaunchOptions(), "GPU-1", backend="cpu", machine=machine)
     assert gpu_of(options) == "", "it is for another engine of the model"
 
 
 def test_the_plan_is_made_for_the_card_alone() -> None:
-    machine = replayed(SEVERAL)
+    machine = load_machine(SEVERAL)
     cards = list_gpu_options(machine, "cuda")
     assert len(cards) == len(machine.gpus)
     chosen_uuid = cards[-1].uuid
@@ -58,7 +58,7 @@ def test_the_plan_is_made_for_the_card_alone() -> None:
 
 
 def test_a_card_that_is_gone_is_said_and_planned_for_nobody() -> None:
-    machine = replayed(SEVERAL)
+    machine = load_machine(SEVERAL)
     with pytest.raises(NotFound) as refusal:
         with_gpu(LaunchOptions(), "GPU-gone", backend="cuda", machine=machine)
     assert refusal.value.code == "gpu_not_found"

@@ -20,7 +20,7 @@ from engines.registry import ADAPTERS
 from tests.depth import sample, trials
 from tests.unit.advisor.engines import engines_on
 from tests.unit.advisor.made_models import EIGHT, FOURTEEN, GIANT, MIXTURE, SEVENTY, SLIDING, SMALL, THIRTY_TWO, Made
-from tests.unit.advisor.test_recipes import described, linux, mac, several, windows
+from tests.unit.advisor.test_recipes import linux, mac, make_machine, several, windows
 
 MACHINES = {
     "laptop": linux(cpu="AMD Ryzen 7 7730U", ram_gb=16),
@@ -54,7 +54,7 @@ def plans_of(machine: Machine, model: Made, intent: Intent, users: int) -> list[
     return [plan for plan in build_advice(inputs).plans if plan.obtainable]
 
 
-def followed(machine: Machine, model: Made, plan: Plan) -> PlanPick:
+def follow_plan(machine: Machine, model: Made, plan: Plan) -> PlanPick:
     """Return what loading the plan's file with the plan's sizes and KV type is planned as."""
     facts = next(entry for entry in model.every(plan.format) if entry.quantization == plan.quantization)
     table, slots = engines_on(machine), plan.parallelism.slots // plan.parallelism.replicas
@@ -93,7 +93,7 @@ def flag_value(argv: str, *flags: str) -> str:
 @cache
 def cases_on(name: str) -> list[tuple[Made, Intent, Plan]]:
     """Return every plan that can be followed on a machine."""
-    machine = described(MACHINES[name])
+    machine = make_machine(MACHINES[name])
     return [
         (model, intent, plan)
         for model in MODELS
@@ -105,9 +105,9 @@ def cases_on(name: str) -> list[tuple[Made, Intent, Plan]]:
 @pytest.mark.slow(cases=3)
 @pytest.mark.parametrize("name", MACHINES)
 def test_loading_a_plan_plans_the_same(name: str) -> None:
-    machine = described(MACHINES[name])
+    machine = make_machine(MACHINES[name])
     for model, intent, plan in cases_on(name):
-        pick, how = followed(machine, model, plan), plan.parallelism
+        pick, how = follow_plan(machine, model, plan), plan.parallelism
         case = f"{name}, {model.name}, {intent}: {plan.engine} {plan.quantization}"
         assert pick.setting.context == plan.context, case
         assert pick.setting.slots == how.slots // how.replicas, case
@@ -146,11 +146,11 @@ def check_argv(plan: Plan, pick: PlanPick, machine: Machine, case: str) -> None:
 @pytest.mark.parametrize("name", ["RTX 3060", "RTX 4090", "2 x RTX 3090", "RTX 4090 and 3060", "RX 7900 XTX"])
 def test_a_native_build_is_told_the_same_as_the_program(name: str) -> None:
     """llama-cpp-python, compiled where the C library is too old for the archives, served by our own worker."""
-    machine = described(MACHINES[name])
+    machine = make_machine(MACHINES[name])
     plans = [(model, plan) for model, _, plan in cases_on(name) if plan.engine == "llama.cpp"]
     assert plans
     for model, plan in plans:
-        pick = followed(machine, model, plan)
+        pick = follow_plan(machine, model, plan)
         (process,) = plan_launch(plan, pick, machine, package="llama-cpp-python").processes
         config = json.loads(process.env[worker_base.CONFIG_VARIABLE])
         setting = pick.setting
@@ -167,13 +167,13 @@ def test_hundreds_of_plans_are_compared() -> None:
 
 
 def test_what_is_loaded_beside_a_model_is_planned_with_it() -> None:
-    machine, facts = described(linux("RTX 4090")), EIGHT.facts("Q4_K_M")
+    machine, facts = make_machine(linux("RTX 4090")), EIGHT.facts("Q4_K_M")
     alone = RunSetting(engine=engines_on(machine)["llama.cpp"], backend="cuda", context=8192)
     beside = msgspec.structs.replace(alone, draft=SMALL.facts("Q4_K_M"), projector=SMALL.facts("F16"))
     pick = plan_setting(facts, machine, beside, kv_type=None)
     assert pick is not None
     assert (pick.setting.draft, pick.setting.projector) == (beside.draft, beside.projector)
-    crowded_machine = described(linux("RTX 3060", ram_gb=32))
+    crowded_machine = make_machine(linux("RTX 3060", ram_gb=32))
     most = [
         plan_setting(facts, crowded_machine, msgspec.structs.replace(setting, context=131_072), kv_type="f16")
         for setting in (alone, beside)
@@ -190,7 +190,7 @@ def planned_options(machine: Machine, *, is_cut: bool) -> LaunchOptions:
 
 
 def test_exllama_is_told_how_far_each_card_may_be_filled() -> None:
-    machine = described(linux("RTX 4090", "RTX 3060"))
+    machine = make_machine(linux("RTX 4090", "RTX 3060"))
     small, large = sorted(((gpu.memory_total.value or 0, gpu) for gpu in machine.gpus), key=lambda pair: pair[0])
     named_gpus = [msgspec.structs.replace(gpu, uuid=f"GPU-{place}") for place, gpu in enumerate(machine.gpus)]
     options = planned_options(msgspec.structs.replace(machine, gpus=named_gpus), is_cut=False)
@@ -203,5 +203,5 @@ def test_exllama_is_told_how_far_each_card_may_be_filled() -> None:
 
 
 def test_exllama_is_left_to_look_where_cards_have_no_names_or_there_is_one() -> None:
-    assert planned_options(described(linux("RTX 4090", "RTX 3060")), is_cut=False).device_bytes == ()
-    assert planned_options(described(linux("RTX 4090")), is_cut=False).device_ids == ()
+    assert planned_options(make_machine(linux("RTX 4090", "RTX 3060")), is_cut=False).device_bytes == ()
+    assert planned_options(make_machine(linux("RTX 4090")), is_cut=False).device_ids == ()

@@ -126,9 +126,9 @@ async def test_what_a_person_sets_goes_over_it_and_can_switch_it_off(gateway: Ga
 
 
 async def test_the_hot_path_leaves_the_body_alone_where_the_engine_was_told(gateway: Gateway) -> None:
-    body = await answered(gateway, temperature=1)
+    body = await answer_once(gateway, temperature=1)
     assert body == {"model": "told", "messages": HELLO, "temperature": 1}
-    assert await answered(gateway) == {"model": "told", "messages": HELLO}
+    assert await answer_once(gateway) == {"model": "told", "messages": HELLO}
 
 
 async def test_another_engine_is_told_with_each_request_that_does_not_say(gateway: Gateway, admin: Admin) -> None:
@@ -136,9 +136,9 @@ async def test_another_engine_is_told_with_each_request_that_does_not_say(gatewa
     assert (await options_of(gateway)).sampling == SamplingDefaults(), "its command line has nothing for it"
     model = await resolve_model(gateway.services, "told")
     assert model.load.engine == "fake"
-    body = await answered(gateway, temperature=0.1)
+    body = await answer_once(gateway, temperature=0.1)
     assert (body["temperature"], body["top_k"], body["repetition_penalty"]) == (0.1, 7, 1.1)
-    assert (await answered(gateway, repeat_penalty=1.3)).get("repetition_penalty") is None
+    assert (await answer_once(gateway, repeat_penalty=1.3)).get("repetition_penalty") is None
 
 
 async def test_how_much_is_thought_is_told_with_each_request_that_does_not_say(gateway: Gateway, admin: Admin) -> None:
@@ -148,14 +148,14 @@ async def test_how_much_is_thought_is_told_with_each_request_that_does_not_say(g
         ThinkingDefault(level=ThinkingLevel.LOW, budget=700),
         ThinkingDefault(),
     )
-    body = await answered(gateway)
+    body = await answer_once(gateway)
     assert body["chat_template_kwargs"] == {"enable_thinking": True, "thinking": True, "reasoning_effort": "low"}
     assert (body["reasoning_effort"], body["thinking_budget_tokens"]) == ("low", 700)
-    own = await answered(gateway, reasoning_effort="high")
+    own = await answer_once(gateway, reasoning_effort="high")
     assert own == {"model": "told", "messages": HELLO, "reasoning_effort": "high"}
     await admin.set(engine="fake", thinking=ThinkingLevel.LOW, thinking_budget=700)
     assert not (await admin.choices()).answers.takes_budget
-    assert "thinking_budget_tokens" not in await answered(gateway), "this engine would pass over it"
+    assert "thinking_budget_tokens" not in await answer_once(gateway), "this engine would pass over it"
 
 
 async def test_a_level_of_thinking_that_is_none_is_refused(admin: Admin) -> None:
@@ -163,7 +163,7 @@ async def test_a_level_of_thinking_that_is_none_is_refused(admin: Admin) -> None
     assert "thinking_budget" in await admin.refused(thinking_budget=-1)
 
 
-async def answered(gateway: Gateway, **wishes: object) -> dict[str, Any]:
+async def answer_once(gateway: Gateway, **wishes: object) -> dict[str, Any]:
     async def play(_request: web.Request) -> web.Response:
         return web.json_response(ANSWER)
 
@@ -336,7 +336,7 @@ async def test_a_file_that_went_away_is_named_when_the_model_is_asked(
 async def test_names_for_a_model_and_a_load_that_is_outdated_are_told(gateway: Gateway, admin: Admin) -> None:
     gateway.services.settings.change_values({"models.aliases": ["gpt-*=told", "claude=other"]})
     assert (await admin.choices()).aliases == ["gpt-*"]
-    await answered(gateway)
+    await answer_once(gateway)
     gateway.supervisor.is_loaded = True
     choices = await admin.choices()
     assert not choices.needs_reload
@@ -359,7 +359,7 @@ async def test_images_go_to_a_model_with_a_projector_and_are_refused_without(
         async with gateway.http.post(f"{gateway.url}/api/chat", json=body) as reply:
             return reply.status, await reply.text()
 
-    async def responded() -> tuple[int, str]:
+    async def ask_responses() -> tuple[int, str]:
         picture = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}
         body = {"model": "told", "input": [{"role": "user", "content": [picture]}]}
         async with gateway.http.post(f"{gateway.url}/v1/responses", json=body) as reply:
@@ -369,16 +369,16 @@ async def test_images_go_to_a_model_with_a_projector_and_are_refused_without(
     status, answer = await ask()
     assert status == 400
     assert "does not support vision" in answer
-    status, answer = await responded()
+    status, answer = await ask_responses()
     assert status == 400
     assert "cannot read images" in answer
     projector_for(TinyLlama(), models / "mmproj-told-f16.gguf")
     gateway.services.events.publish(ModelsChanged())
     assert "vision" in (await show_model())["capabilities"]
-    await answered(gateway)  # lets the engine be played
+    await answer_once(gateway)  # lets the engine be played
     await ask()
     assert b"data:image/png;base64,iVBORw0KGgo=" in gateway.upstream.bodies[-1]
-    assert "cannot read images" not in (await responded())[1]
+    assert "cannot read images" not in (await ask_responses())[1]
     await admin.set(projector="none")
     assert "vision" not in (await show_model())["capabilities"]
     assert (await ask())[0] == 400

@@ -18,7 +18,7 @@ from app.hub.repositories.repository import read_repository
 from app.machines.identity import load_identity
 from app.network.pinned_tls import make_client_context
 from tests.fake_hub.hub import FakeHub
-from tests.fake_hub.server import serving
+from tests.fake_hub.server import serve_hub
 from tests.gateway.admin.real_gateway import RealGateway
 from tests.gateway.machines.test_paired_gateways import Pair, list_machines, pair_up, start
 from tests.gguf_files import TinyLlama
@@ -62,7 +62,7 @@ def large_model() -> bytes:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     with ExitStack() as stack:
-        hub = stack.enter_context(serving(FakeHub()))
+        hub = stack.enter_context(serve_hub(FakeHub()))
         hub.add(NAME, {FILE: TinyLlama(name="Four").content(), "README.md": b"#"})
         hub.add(OTHER, {"Large-Q4_K_M.gguf": large_model()})
         gateways = [

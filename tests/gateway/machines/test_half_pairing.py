@@ -68,7 +68,7 @@ class RecordRelay:
 
 
 @contextmanager
-def relaying(gateway: RealGateway, on_record: Callable[[RecordRelay], bool]) -> Iterator[RecordRelay]:
+def relay_records(gateway: RealGateway, on_record: Callable[[RecordRelay], bool]) -> Iterator[RecordRelay]:
     with closing(RecordRelay(list_machines(gateway).port, on_record)) as relay:
         yield relay
 
@@ -102,14 +102,14 @@ def unpair(pair: Pair) -> None:
 
 
 def test_the_connection_cut_at_each_record_leaves_both_alike(pair: Pair) -> None:
-    with relaying(pair.desk, lambda _relay: True) as relay:
+    with relay_records(pair.desk, lambda _relay: True) as relay:
         pair_through(pair, relay)
         steps = relay.records
     assert (names(pair.lap), names(pair.desk)) == (["desk"], ["lap"])
     unpair(pair)
     failures = 0
     for step in range(steps):
-        with relaying(pair.desk, partial(is_before, step)) as relay:
+        with relay_records(pair.desk, partial(is_before, step)) as relay:
             is_paired = has_paired(pair, relay)
         both = (["desk"], ["lap"]) if is_paired else ([], [])
         assert (names(pair.lap), names(pair.desk)) == both, step
@@ -135,7 +135,7 @@ def test_a_host_that_ends_after_its_last_word_has_the_other_forget_it(tmp_path: 
                     desk.kill()
                 return True
 
-            with relaying(desk, kill_at_verdict) as relay:
+            with relay_records(desk, kill_at_verdict) as relay:
                 relayed_pairing = pair_through(Pair(desk, lap), relay)
         assert relayed_pairing.is_reachable is False
         assert "not finished" in relayed_pairing.problem
@@ -158,7 +158,7 @@ def start_again(home: Path, name: str) -> AbstractContextManager[RealGateway]:
 
 
 def pair_through_nothing(pair: Pair) -> None:
-    with relaying(pair.desk, lambda _relay: True) as relay:
+    with relay_records(pair.desk, lambda _relay: True) as relay:
         pair_through(pair, relay)
 
 
@@ -172,7 +172,7 @@ def test_a_host_that_stands_still_after_its_last_word_is_paired_once_it_goes_on(
         return True
 
     try:
-        with relaying(pair.desk, suspend_at_verdict) as relay:
+        with relay_records(pair.desk, suspend_at_verdict) as relay:
             relayed_pairing = pair_through(pair, relay)
         assert (relayed_pairing.is_reachable, "not finished" in relayed_pairing.problem) == (False, True)
     finally:
@@ -189,7 +189,7 @@ def test_a_side_that_cannot_write_is_not_half_paired(pair: Pair, side: str) -> N
     gateway.paths.machines_file.unlink(missing_ok=True)
     gateway.paths.machines_file.mkdir()
     try:
-        with relaying(pair.desk, lambda _relay: True) as relay:
+        with relay_records(pair.desk, lambda _relay: True) as relay:
             if side == "lap":
                 with pytest.raises(RoundhouseError):
                     pair_through(pair, relay)

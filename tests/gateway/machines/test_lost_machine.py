@@ -20,7 +20,7 @@ from app.gateway.machines.routing import MachineModel
 from app.hub.library.attached import ReplicaRecord
 from app.network.machine_addresses import machine_addresses
 from app.network.pinned_tls import MachineAddress
-from tests.gateway.far import ASKED, DIALECTS, WAYS, Far, Play, ask_near, begun, chunk, played_far
+from tests.gateway.far import ASKED, DIALECTS, WAYS, Far, Play, ask_near, begin_stream, chunk, played_far
 from tests.gateway.played import Gateway
 from tests.patience import PATIENCE_S, until
 
@@ -194,7 +194,7 @@ async def test_a_stream_that_begins_late_is_whole_and_leaves_its_connection_in_o
     near: Gateway, far: Far, other: Far, pieces: list[bytes]
 ) -> None:
     async def answer_late(request: web.Request) -> web.StreamResponse:
-        response = await begun(request)
+        response = await begin_stream(request)
         for piece in (b": waiting\n\n", *pieces, b"data: [DONE]\n\n"):
             await response.write(piece)
             await asyncio.sleep(0.01)  # each comes by itself

@@ -20,7 +20,7 @@ from app.core.requests import RequestInfo
 from app.machines.pairing import LONGEST_MESSAGE
 from app.network.pinned_tls import make_stranger_context
 from tests.collector import collector_in_thread
-from tests.gateway.admin.real_gateway import RealGateway, running
+from tests.gateway.admin.real_gateway import RealGateway, run_gateway
 from tests.patience import PATIENCE_S
 from tests.ports import free_port
 
@@ -44,7 +44,7 @@ def start(home: Path, name: str, *, hub: str = "http://127.0.0.1:1") -> Abstract
     settings = f'[machines]\nenabled = true\nhost = "127.0.0.1"\nname = "{name}"\nport = {free_port()}\n'
     (config / "settings.toml").write_text(settings)
     program = [sys.executable, "-m", "tests.gateway.machines.machine_gateway"]
-    return running(home, free_port(), argv=program, hub=hub)
+    return run_gateway(home, free_port(), argv=program, hub=hub)
 
 
 def list_machines(gateway: RealGateway) -> MachineList:

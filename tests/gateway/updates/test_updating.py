@@ -23,7 +23,7 @@ from app.updates import exchange, methods
 from app.updates.manifest import UpdateRefused
 from tests.gateway.played import Upstream, played_services
 from tests.patience import until
-from tests.range_server import Hub, serving
+from tests.range_server import Hub, serve_ranges
 from tests.releases import DAY, NOW, Publisher, archive
 
 NEWER = "99.0"
@@ -32,7 +32,7 @@ FILE = f"roundhouse-{NEWER}-linux-x86_64.tar.xz"
 
 @pytest.fixture
 def publisher(tmp_path: Path) -> Iterator[Publisher]:
-    with serving(Hub()) as hub:
+    with serve_ranges(Hub()) as hub:
         yield Publisher(tmp_path, hub)
 
 
@@ -103,7 +103,7 @@ async def refusal(updates: Updates) -> RoundhouseError:
     return error.value
 
 
-async def ended(updates: Updates) -> UpdateJob:
+async def wait_for_end(updates: Updates) -> UpdateJob:
     await until(lambda: updates.job.last is not None and updates.job.last.is_done)
     assert updates.job.last is not None
     return updates.job.last
@@ -239,7 +239,7 @@ async def test_an_installation_waits_for_answers_and_ends_the_service(
         await updates.install(InstallUpdate(version="98.0"))
     assert error.value.code == "update_running"
     services.supervisor.in_flight = 0  # type: ignore[attr-defined]  # as above
-    outcome = await ended(updates)
+    outcome = await wait_for_end(updates)
     assert (outcome.error, outcome.stage, stops) == (None, "Done", ["stopped"])
     afterwards = services.afterwards
     assert afterwards.goes_on
@@ -259,7 +259,7 @@ async def test_who_cannot_wait_is_not_made_to(
     await until(lambda: updates.job.last is not None and updates.job.last.waits_for == 1)
     again = await updates.install(InstallUpdate(version=NEWER, now=True))
     assert again.id == begun_state.id
-    assert (await ended(updates)).error is None
+    assert (await wait_for_end(updates)).error is None
     assert stops == ["stopped"]
 
 
@@ -273,7 +273,7 @@ async def test_waiting_can_be_called_off(
     await updates.install(InstallUpdate(version=NEWER))
     await until(lambda: updates.job.last is not None and updates.job.last.waits_for == 1)
     await updates.cancel()
-    job = await ended(updates)
+    job = await wait_for_end(updates)
     assert job.error is not None
     assert (job.error.code, stops, (place / "roundhouse").read_text()) == ("cancelled", [], "old")
     await updates.cancel()
@@ -289,7 +289,7 @@ async def test_a_download_tells_how_far_it_is(
     events: list[Event] = []
     monkeypatch.setattr(services.events, "publish", events.append)
     await updates.install(InstallUpdate(version=NEWER))
-    await ended(updates)
+    await wait_for_end(updates)
     jobs = [event.job for event in events if isinstance(event, UpdateJobChanged)]
     stages = list(dict.fromkeys(job.stage for job in jobs))
     assert stages == ["Downloading", "Unpacking", "Testing it", "Installing", "Done"]
@@ -316,7 +316,7 @@ async def test_a_file_that_is_not_what_was_signed_is_never_used(
     publisher.hub.files[f"/updates/{FILE}"] = spoil(publisher.hub.files[f"/updates/{FILE}"])
     await updates.check()
     await updates.install(InstallUpdate(version=NEWER))
-    job = await ended(updates)
+    job = await wait_for_end(updates)
     assert job.error is not None
     assert (job.error.code, stops) == (code, [])
 
@@ -379,7 +379,7 @@ async def test_what_fails_when_everything_is_closed_is_said_by_the_next_service(
     publisher.publish(NEWER, {FILE: archive(NEWER, "new")})
     await updates.check()
     await updates.install(InstallUpdate(version=NEWER))
-    await ended(updates)
+    await wait_for_end(updates)
     exchange.remove_path(exchange.next_of(place))
     became: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
@@ -403,7 +403,7 @@ async def test_the_way_back_is_a_job_too(updates: Updates, services: Services, s
     assert (await updates.state()).previous == "0.0.9"
     job = await updates.roll_back()
     assert (job.verb, job.version) == ("rollback", "0.0.9")
-    assert (await ended(updates)).error is None
+    assert (await wait_for_end(updates)).error is None
     assert stops == ["stopped"]
     assert services.afterwards.deed is not None
     services.afterwards.deed()
@@ -417,7 +417,7 @@ async def test_our_own_mistakes_are_said_as_such(
     await updates.check()
     monkeypatch.setattr(own_updates, "fetch_file", lambda *_args: 1 / 0)
     await updates.install(InstallUpdate(version=NEWER))
-    job = await ended(updates)
+    job = await wait_for_end(updates)
     assert job.error is not None
     assert job.error.code == "internal"
     caplog.clear()

@@ -22,7 +22,7 @@ from app.gateway.watching.bundle import last_lines
 from app.hardware import doctor
 from app.hardware.redaction import PrivateNames
 from tests.gateway.admin.conftest import LAST, Api, Pen, chunk
-from tests.gateway.admin.real_gateway import running
+from tests.gateway.admin.real_gateway import run_gateway
 from tests.gateway.played import Gateway
 
 PROMPT = "the treasure lies below the third oak"
@@ -50,7 +50,7 @@ PLANTED = {
 
 
 @pytest.fixture(autouse=True)
-def known(monkeypatch: pytest.MonkeyPatch) -> None:
+def name_privates(monkeypatch: pytest.MonkeyPatch) -> None:
     private = PrivateNames(users=[USER], hosts=[f"{HOST}.example", HOST])
     for module in (bundle, doctor):
         monkeypatch.setattr(module, "names_here", lambda: private)
@@ -204,7 +204,7 @@ def test_the_command_line_writes_it_and_lists_what_is_in_it(
 ) -> None:
     monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path))
     file = tmp_path / "made.zip"
-    with running(tmp_path, unused_port):
+    with run_gateway(tmp_path, unused_port):
         result = CliRunner().invoke(cli.roundhouse, ["doctor", "--bundle", str(file)])
         assert (result.exit_code, "Read it before you share it" in result.stderr) == (0, True), result.output
         with zipfile.ZipFile(file) as archive:

@@ -14,7 +14,7 @@ from app.gateway.watching import connection_log
 from app.network.egress import egress_gate
 from app.store.database import ChatStore
 from tests.fake_hub.hub import FakeHub
-from tests.fake_hub.server import serving
+from tests.fake_hub.server import serve_hub
 from tests.gateway.hub.test_downloads import call_admin
 from tests.gateway.played import Gateway
 from tests.patience import until
@@ -26,7 +26,7 @@ PATIENCE = aiohttp.ClientTimeout(total=60)
 @pytest.fixture(autouse=True)
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
     egress_gate.take_connections()  # what earlier tests of this process left there
-    with serving(FakeHub()) as served_hub:
+    with serve_hub(FakeHub()) as served_hub:
         monkeypatch.setenv("HF_ENDPOINT", served_hub.url)
         yield served_hub
 
@@ -114,7 +114,7 @@ async def test_clearing_forgets_all_and_says_so(gateway: Gateway) -> None:
     await list_connections(gateway)
     with gateway.services.events.subscribe() as events:
         assert (await call_admin(gateway, "DELETE", "/connections"))[0] == 204
-        assert ConnectionsForgotten() in [event async for event in _ended(events)]
+        assert ConnectionsForgotten() in [event async for event in _close_events(events)]
     assert (await list_connections(gateway)).connections == []
     egress_gate.note_call("cdn.example", 443, LOOK)
     assert [connection.count for connection in (await list_connections(gateway)).connections] == [1]
@@ -124,11 +124,11 @@ async def test_who_listens_hears_of_it(gateway: Gateway) -> None:
     with gateway.services.events.subscribe() as events:
         egress_gate.note_call("cdn.example", 443, LOOK)
         await list_connections(gateway)
-        changes = [event async for event in _ended(events) if isinstance(event, ConnectionChanged)]
+        changes = [event async for event in _close_events(events) if isinstance(event, ConnectionChanged)]
     assert [(change.connection.host, change.connection.count) for change in changes] == [("cdn.example", 1)]
 
 
-async def _ended(events: Any) -> Any:  # noqa: ANN401 -- a subscription, read as far as it goes
+async def _close_events(events: Any) -> Any:  # noqa: ANN401 -- a subscription, read as far as it goes
     events.close()
     async for event in events:
         yield event

@@ -34,7 +34,7 @@ def api(gateway: Gateway) -> Api:
 
 
 @asynccontextmanager
-async def asking(gateway: Gateway, **fields: object) -> AsyncIterator[aiohttp.ClientResponse]:
+async def ask_gateway(gateway: Gateway, **fields: object) -> AsyncIterator[aiohttp.ClientResponse]:
     body = {"model": "guide", "stream": True, **fields}
     headers = {"User-Agent": "aider/0.86 (linux) httpx/1"}
     async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=body, headers=headers) as reply:
@@ -63,7 +63,7 @@ async def test_a_stream_is_followed_from_the_queue_to_its_end(gateway: Gateway, 
     async with asyncio.TaskGroup() as tasks:
 
         async def ask() -> bytes:
-            async with asking(gateway) as reply:
+            async with ask_gateway(gateway) as reply:
                 return await reply.read()
 
         task = tasks.create_task(ask())
@@ -122,7 +122,7 @@ async def test_stopping_a_stream_ends_it_with_the_dialects_error_and_the_engines
     gateway: Gateway, api: Api, pen: Pen
 ) -> None:
     pen.write(chunk("One"))
-    async with asking(gateway) as reply:
+    async with ask_gateway(gateway) as reply:
         await reply.content.readany()
         running_request = await reaches(api, S.DECODING)
         await api.call("POST", f"/requests/{running_request.id}/cancel", RequestInfo)
@@ -162,7 +162,7 @@ async def test_stopping_before_the_first_byte_answers_in_the_dialect(
 
 async def test_a_client_that_goes_away_is_not_somebody_who_stopped_it(gateway: Gateway, api: Api, pen: Pen) -> None:
     pen.write(chunk("One"))
-    async with asking(gateway) as reply:
+    async with ask_gateway(gateway) as reply:
         await reply.content.readany()
     ended_request = await reaches(api, S.CANCELLED)
     assert (ended_request.outcome, ended_request.error) == ("client_gone", "")
@@ -185,7 +185,7 @@ async def test_an_engine_that_dies_midway_is_said_to_have_failed(
 ) -> None:
     pen.write(chunk("One"))
     pen.drop()
-    async with asking(gateway) as reply:
+    async with ask_gateway(gateway) as reply:
         await reply.read()
     request = await reaches(api, S.FAILED)
     assert (request.outcome, request.status) == ("engine_failed", 200)
@@ -196,7 +196,7 @@ async def test_an_engine_that_dies_midway_is_said_to_have_failed(
 async def test_no_more_are_kept_than_was_set_and_running_ones_always(gateway: Gateway, api: Api, pen: Pen) -> None:
     gateway.services.settings.change_values({"inspector.requests": 10})
     pen.write(chunk("One"))
-    async with asking(gateway) as reply:
+    async with ask_gateway(gateway) as reply:
         await reply.content.readany()
         for _ in range(15):
             await gateway.chat(model="nobody")
@@ -224,7 +224,7 @@ async def test_words_are_kept_only_when_wanted_and_go_when_they_are_not(gateway:
     async def ask() -> RequestDetail:
         pen.write(chunk("One" * BODY_BYTES), LAST)
         pen.end()
-        async with asking(gateway, note="secret") as reply:
+        async with ask_gateway(gateway, note="secret") as reply:
             await reply.read()
         newest = (await list_requests(api))[0]
         return await api.call("GET", f"/requests/{newest.id}", RequestDetail)
@@ -260,7 +260,7 @@ async def test_a_listener_hears_of_a_request_from_its_beginning_to_its_end(
         async with asyncio.TaskGroup() as tasks:
 
             async def ask() -> None:
-                async with asking(gateway) as reply:
+                async with ask_gateway(gateway) as reply:
                     await reply.read()
 
             tasks.create_task(ask())
@@ -284,7 +284,7 @@ async def test_a_listener_hears_of_a_request_from_its_beginning_to_its_end(
 async def test_usage_is_summed_by_client_and_kept(gateway: Gateway, api: Api, pen: Pen) -> None:
     pen.write(chunk("One"), LAST)
     pen.end()
-    async with asking(gateway) as reply:
+    async with ask_gateway(gateway) as reply:
         await reply.read()
     await gateway.chat(model="nobody")
     usage_list = await api.call("GET", "/usage", Usage)
@@ -297,7 +297,7 @@ async def test_usage_is_summed_by_client_and_kept(gateway: Gateway, api: Api, pe
 async def test_metrics_tell_where_time_goes_and_what_waits(gateway: Gateway, api: Api, pen: Pen) -> None:
     pen.write(chunk("One"), LAST)
     pen.end()
-    async with asking(gateway) as reply:
+    async with ask_gateway(gateway) as reply:
         await reply.read()
     gateway.supervisor.may_load.clear()
     waiting_question = asyncio.ensure_future(gateway.chat(stream=True))

@@ -51,7 +51,7 @@ FLEET = Fleet(
 )
 
 
-def ended(metrics: GatewayMetrics, outcome: ExchangeOutcome) -> None:
+def record_exchange(metrics: GatewayMetrics, outcome: ExchangeOutcome) -> None:
     """Have the metrics told of one exchange."""
 
     async def exchange() -> None:
@@ -72,13 +72,13 @@ def end_exchange(exchange: Observation, outcome: ExchangeOutcome) -> None:
 
 def exposition() -> str:
     metrics = GatewayMetrics()
-    ended(metrics, ExchangeOutcome.OK)
+    record_exchange(metrics, ExchangeOutcome.OK)
     return metrics.format_exposition(
         [ENGINE], [RUNNING], [EngineGauges(model="m", engine="e", gauges=dict.fromkeys(Gauge, 0.5))], [FLEET]
     )
 
 
-def exposed() -> dict[str, tuple[str, str]]:
+def read_metrics() -> dict[str, tuple[str, str]]:
     """Return kind and labels by name, as the text has them."""
     text = exposition()
     documented_metrics = {}
@@ -91,12 +91,12 @@ def exposed() -> dict[str, tuple[str, str]]:
 
 def test_the_document_lists_exactly_what_is_exposed() -> None:
     rows = re.findall(r"^\| `(roundhouse_\w+)` \| (\w+) \| ([\w, ]+) \|", DOCUMENT.read_text("utf-8"), re.MULTILINE)
-    assert {name: (kind, labels) for name, kind, labels in rows} == exposed()
+    assert {name: (kind, labels) for name, kind, labels in rows} == read_metrics()
 
 
 def test_every_help_text_is_a_sentence() -> None:
     helps = re.findall(r"^# HELP \S+ (.*)$", exposition(), re.MULTILINE)
-    assert len(helps) == len(exposed())
+    assert len(helps) == len(read_metrics())
     assert all(help_text.endswith(".") for help_text in helps)
 
 
@@ -117,5 +117,5 @@ def test_the_rate_of_reading_leaves_out_what_was_cached() -> None:
 
 def test_only_whole_answers_are_observed() -> None:
     metrics = GatewayMetrics()
-    ended(metrics, ExchangeOutcome.ENGINE_FAILED)
+    record_exchange(metrics, ExchangeOutcome.ENGINE_FAILED)
     assert "roundhouse_e2e_seconds_count" not in metrics.format_exposition([])

@@ -18,7 +18,7 @@ from app.gateway.watching import trace_exporter
 from tests.collector import Collector, TakenSpan, playing_collector, read_spans
 from tests.gateway.admin.conftest import LAST, Api, Pen, chunk
 from tests.gateway.far import Far
-from tests.gateway.played import Gateway, Upstream, served
+from tests.gateway.played import Gateway, Upstream, serve_gateway
 from tests.patience import until
 from tests.ports import free_port
 
@@ -459,7 +459,7 @@ async def test_what_is_left_goes_out_when_the_gateway_ends(
 ) -> None:
     monkeypatch.setattr(trace_exporter, "FLUSH_S", 3600.0)
     upstream.play = answer_whole
-    async with served(services, upstream, unused_port) as gateway:
+    async with serve_gateway(services, upstream, unused_port) as gateway:
         await switch_on(Api(gateway), collector.url)
         await ask(gateway)
         assert collector.spans == []

@@ -43,7 +43,7 @@ def conversation(count: int) -> list[TurnView]:
     return views
 
 
-def streaming(live: LiveText) -> list[TurnView]:
+def stream_turns(live: LiveText) -> list[TurnView]:
     answer = long_chat.make_answer(1, "", timings=None, status=MessageStatus.GENERATING)
     return [TurnView(message=long_chat.make_question(1, "Go on.", None)), TurnView(message=answer, live=live)]
 
@@ -79,7 +79,7 @@ def test_only_what_is_near_the_view_is_read(area: Transcript) -> None:
 
 def test_a_chat_opens_at_its_end_and_stays_there_while_it_grows(area: Transcript) -> None:
     live = LiveText()
-    area.show_turns([*conversation(5), *streaming(live)], at_end=True)
+    area.show_turns([*conversation(5), *stream_turns(live)], at_end=True)
     for _ in range(20):
         write(area, live, WORDS * 3 + "\n\n")
     bar = area.verticalScrollBar()
@@ -88,7 +88,7 @@ def test_a_chat_opens_at_its_end_and_stays_there_while_it_grows(area: Transcript
 
 def test_a_reader_who_scrolled_up_is_left_alone(area: Transcript) -> None:
     live = LiveText()
-    area.show_turns([*conversation(20), *streaming(live)], at_end=True)
+    area.show_turns([*conversation(20), *stream_turns(live)], at_end=True)
     area.verticalScrollBar().setValue(400)
     before = area.offset
     write(area, live, WORDS * 30)
@@ -101,7 +101,7 @@ def test_a_reader_who_scrolled_up_is_left_alone(area: Transcript) -> None:
 
 def test_coming_back_to_the_end_follows_again(area: Transcript) -> None:
     live = LiveText()
-    area.show_turns([*conversation(20), *streaming(live)], at_end=True)
+    area.show_turns([*conversation(20), *stream_turns(live)], at_end=True)
     area.verticalScrollBar().setValue(100)
     area.verticalScrollBar().setValue(area.verticalScrollBar().maximum())
     write(area, live, WORDS * 30)
@@ -125,11 +125,11 @@ def counted_lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     new_lines: list[str] = []
     original = text_lines.TextLines._set_width
 
-    def counting(self: text_lines.TextLines, width: float) -> None:
+    def count_line(self: text_lines.TextLines, width: float) -> None:
         new_lines.append(self.layout.text())
         original(self, width)
 
-    monkeypatch.setattr(text_lines.TextLines, "_set_width", counting)
+    monkeypatch.setattr(text_lines.TextLines, "_set_width", count_line)
     return new_lines
 
 
@@ -139,7 +139,7 @@ def test_a_frame_lays_out_as_little_at_the_end_as_at_the_beginning(
     area: Transcript, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
     live = LiveText()
-    area.show_turns(streaming(live), at_end=True)
+    area.show_turns(stream_turns(live), at_end=True)
     write(area, live, "```py\n" if source.startswith("x") else "| a | b |\n|---|---|\n" if "|" in source else "")
     new_lines = counted_lines(monkeypatch)
     costs = []
@@ -152,7 +152,7 @@ def test_a_frame_lays_out_as_little_at_the_end_as_at_the_beginning(
 
 def test_what_is_finished_keeps_its_boxes(area: Transcript) -> None:
     live = LiveText()
-    area.show_turns(streaming(live), at_end=True)
+    area.show_turns(stream_turns(live), at_end=True)
     write(area, live, "One.\n\nTwo.\n\nThr")
     first = area.document.turns[1].boxes[0]
     write(area, live, "ee.\n\nFour.")
@@ -166,7 +166,7 @@ def test_what_is_finished_keeps_its_boxes(area: Transcript) -> None:
 
 def test_what_was_stored_wins_over_what_was_streamed(area: Transcript) -> None:
     live = LiveText()
-    area.show_turns(streaming(live), at_end=True)
+    area.show_turns(stream_turns(live), at_end=True)
     write(area, live, "Something longer than what was kept")
     area.show_turns([area.document.turns[0].view, TurnView(message=long_chat.make_answer(1, "Kept"))])
     assert area.document.turns[1].boxes[0].text == "Kept"
@@ -248,7 +248,7 @@ def test_thinking_is_folded_until_it_is_asked_for(area: Transcript) -> None:
 
 def test_thinking_streams_while_it_is_open(area: Transcript) -> None:
     live = LiveText(thinking_since=1.0, reasoning=["Let me"])
-    area.show_turns(streaming(live), at_end=True)
+    area.show_turns(stream_turns(live), at_end=True)
     area.perform_action(1, spots(area, 1)[Verb.FOLD])
     live.reasoning.append(" think.")
     write(area, live, "So: yes.")

@@ -12,13 +12,13 @@ CUDA = setting_for(backend="cuda")
 CPU = setting_for(backend="cpu")
 
 
-def described(**fields: object) -> Machine:
+def make_machine(**fields: object) -> Machine:
     return machine_from(json.dumps(fields).encode())
 
 
 def with_card(name: str, *, count: int = 1, **more: object) -> Machine:
     card = {field: more.pop(field) for field in ("vram_gb", "vendor") if field in more}
-    return described(os="linux", gpus=[{"name": name, "count": count, **card}], **more)
+    return make_machine(os="linux", gpus=[{"name": name, "count": count, **card}], **more)
 
 
 def with_memory(machine: Machine, *, measured_gb_s: float | None = None, by_parts: float | None = None) -> Machine:

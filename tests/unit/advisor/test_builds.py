@@ -11,7 +11,7 @@ from app.gateway.advising.engine_table import engines_for
 from tests.unit.advisor.boxes import engine
 from tests.unit.advisor.engines import engines_on
 from tests.unit.advisor.made_models import EIGHT, GIANT, SEVENTY, Made
-from tests.unit.advisor.test_recipes import MATRIX, MI300X, RTX, TWO_3090, Json, described, linux, mac, windows
+from tests.unit.advisor.test_recipes import MATRIX, MI300X, RTX, TWO_3090, Json, linux, mac, make_machine, windows
 
 _MACHINES = {
     "RTX on Windows": windows(RTX),
@@ -31,7 +31,7 @@ _MACHINES = {
 
 
 def _traits(name: str, machine: Json) -> EngineTraits:
-    return engines_on(described(machine))[name]
+    return engines_on(make_machine(machine))[name]
 
 
 def _plans(machine: Json, model: Made | None = None, intent: Intent = Intent.CHAT) -> list[Plan]:
@@ -39,7 +39,7 @@ def _plans(machine: Json, model: Made | None = None, intent: Intent = Intent.CHA
 
 
 def _advice(machine: Json, model: Made | None, intent: Intent) -> Advice:
-    known_machine = described(machine)
+    known_machine = make_machine(machine)
     candidates, name = (model.every(), model.name) if model else ([], "")
     return build_advice(
         PlanInputs(
@@ -98,7 +98,7 @@ def test_one_old_server_card_is_a_person_s_card() -> None:
 
 
 def test_what_is_installed_can_be_had_whoever_made_it() -> None:
-    machine = described(MI300X)
+    machine = make_machine(MI300X)
     engines = [engine("vllm", "rocm")]
     host = described_host(machine)
     assert engines_for(machine, read_recipes(), engines, host)["vllm"].missing == ()
@@ -106,7 +106,7 @@ def test_what_is_installed_can_be_had_whoever_made_it() -> None:
 
 
 def test_a_build_that_this_very_system_cannot_start_is_named() -> None:
-    machine = described(linux(RTX))
+    machine = make_machine(linux(RTX))
     old = InstallHost(platform="linux", architecture="x86_64", glibc="2.35", drivers={"nvidia": "580.10"})
     llama = engines_for(machine, read_recipes(), [], old)["llama.cpp"]
     assert not llama.missing, "it runs by Vulkan"
@@ -115,7 +115,7 @@ def test_a_build_that_this_very_system_cannot_start_is_named() -> None:
 
 
 def test_a_driver_that_is_too_old_is_the_reason() -> None:
-    machine = described(linux(RTX))
+    machine = make_machine(linux(RTX))
     old = InstallHost(platform="linux", architecture="x86_64", glibc="2.39", drivers={"nvidia": "470.0"})
     (sentence,) = engines_for(machine, read_recipes(), [], old)["vllm"].missing
     assert sentence.startswith("vLLM: ")

@@ -127,7 +127,7 @@ def calibration(**changes: object) -> Calibration:
     return msgspec.structs.replace(solution, **changes)
 
 
-def predicted(solution: Calibration, gigabytes: float, layers: float) -> float:
+def predict_s(solution: Calibration, gigabytes: float, layers: float) -> float:
     return seconds(gigabytes, layers, efficiency=solution.efficiency, layer_s=solution.layer_seconds)
 
 
@@ -139,14 +139,14 @@ def test_answers_draw_a_calibration_to_what_they_show() -> None:
         solution = refine_calibration(solution, sample(gigabytes, layers, real))
     for gigabytes, layers in ((0.8, 16), (4.7, 36), (8.0, 40)):
         real = seconds(gigabytes, layers, efficiency=0.72, layer_s=60e-6)
-        assert predicted(solution, gigabytes, layers) == pytest.approx(real, rel=0.05)
+        assert predict_s(solution, gigabytes, layers) == pytest.approx(real, rel=0.05)
     assert solution.samples == 62
     assert solution.source == "generations"
 
 
 def test_an_answer_as_expected_changes_nothing_but_the_count() -> None:
     before = calibration()
-    after = refine_calibration(before, sample(4.7, 36, predicted(before, 4.7, 36), at=9.0))
+    after = refine_calibration(before, sample(4.7, 36, predict_s(before, 4.7, 36), at=9.0))
     assert after.efficiency == pytest.approx(before.efficiency)
     assert after.layer_seconds == pytest.approx(before.layer_seconds)
     assert (after.samples, after.measured_at) == (before.samples + 1, 9.0)
@@ -154,15 +154,15 @@ def test_an_answer_as_expected_changes_nothing_but_the_count() -> None:
 
 def test_a_slower_answer_moves_it_a_little_the_right_way() -> None:
     before = calibration()
-    usual = predicted(before, 4.7, 36)
+    usual = predict_s(before, 4.7, 36)
     after = refine_calibration(before, sample(4.7, 36, 1.2 * usual))
-    assert usual < predicted(after, 4.7, 36) < 1.1 * usual
+    assert usual < predict_s(after, 4.7, 36) < 1.1 * usual
 
 
 @pytest.mark.parametrize("factor", [0.4, 2.5, 1000.0])
 def test_an_answer_far_off_had_another_cause(factor: float) -> None:
     before = calibration()
-    assert refine_calibration(before, sample(4.7, 36, factor * predicted(before, 4.7, 36))) == before
+    assert refine_calibration(before, sample(4.7, 36, factor * predict_s(before, 4.7, 36))) == before
 
 
 @pytest.mark.parametrize("field", ["device", "engine", "version", "backend"])
@@ -173,7 +173,7 @@ def test_an_answer_of_another_device_or_build_is_not_learned_from(field: str) ->
 
 
 def test_the_more_it_rests_on_the_less_one_answer_moves_it() -> None:
-    slow = sample(4.7, 36, 1.15 * predicted(calibration(), 4.7, 36))
+    slow = sample(4.7, 36, 1.15 * predict_s(calibration(), 4.7, 36))
     fresh, settled_calibration = (
         refine_calibration(calibration(samples=2), slow),
         refine_calibration(calibration(samples=50), slow),
@@ -184,7 +184,7 @@ def test_the_more_it_rests_on_the_less_one_answer_moves_it() -> None:
 
 def test_prompts_refine_the_prefill_rate_and_wild_ones_do_not() -> None:
     before = calibration(prefill_flops=10e12)
-    run = sample(4.7, 36, predicted(before, 4.7, 36), prefill_operations=8e12, prefill_s=1.0)
+    run = sample(4.7, 36, predict_s(before, 4.7, 36), prefill_operations=8e12, prefill_s=1.0)
     after = refine_calibration(before, run)
     assert after.prefill_flops is not None
     assert 8e12 < after.prefill_flops < 10e12

@@ -20,9 +20,9 @@ from tests.unit.advisor.test_recipes import (
     RTX,
     SNAPDRAGON,
     Json,
-    described,
     linux,
     mac,
+    make_machine,
     several,
     windows,
 )
@@ -131,7 +131,7 @@ FIRST = {
 @pytest.mark.parametrize("name", MACHINES)
 @pytest.mark.parametrize("wish", range(len(WISHES)), ids=["plain", "loras", "long", "users"])
 def test_who_is_first(name: str, wish: int) -> None:
-    machine = described(MACHINES[name])
+    machine = make_machine(MACHINES[name])
     answers = [first(machine, build_workload(intent, **WISHES[wish])) for intent in Intent]
     letters = FIRST[name].split()[wish]
     assert answers == [LETTERS[letter] for letter in letters]
@@ -145,7 +145,7 @@ def first(machine: Machine, work: Workload) -> str:
 @pytest.mark.parametrize("intent", Intent)
 @pytest.mark.parametrize("name", MACHINES)
 def test_every_engine_is_ranked_refused_or_beside_the_point_and_no_other_named(name: str, intent: Intent) -> None:
-    advice = build_advice(PlanInputs(traits=ENGINES, machine=described(MACHINES[name]), intent=intent))
+    advice = build_advice(PlanInputs(traits=ENGINES, machine=make_machine(MACHINES[name]), intent=intent))
     assert {plan.engine for plan in advice.plans} <= set(ENGINES)
     assert {"tgi"} <= {plan.engine for plan in advice.plans if plan.refused}
     assert not advice.plans[0].refused

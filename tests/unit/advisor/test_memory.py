@@ -79,11 +79,11 @@ def test_unified_memory_is_one_pool_and_keeps_its_bound(llama: ModelFacts) -> No
     assert len(memory.pools) == 1
     assert memory.pools[0].bytes == memory.total.bytes
     assert memory.fits
-    tight = msgspec.structs.replace(MAC, gpus=[_bounded(MAC, 2 * GIB)])
+    tight = msgspec.structs.replace(MAC, gpus=[_bound_memory(MAC, 2 * GIB)])
     assert estimate_memory(llama, tight, setting_for(backend="metal", gpu_layers=99)).fits is False
 
 
-def _bounded(box: Machine, size: int) -> Gpu:
+def _bound_memory(box: Machine, size: int) -> Gpu:
     gpu = box.gpus[0]
     return msgspec.structs.replace(gpu, addressable={"metal": msgspec.structs.replace(gpu.memory_total, value=size)})
 

@@ -30,7 +30,7 @@ def full(kv_heads: int, key: int, value: int | None = None) -> Layer:
     return Layer(heads=32, kv_heads=kv_heads, key_dim=key, value_dim=key if value is None else value)
 
 
-def sliding(kv_heads: int, dim: int, window: int) -> Layer:
+def make_sliding(kv_heads: int, dim: int, window: int) -> Layer:
     kind = AttentionKind.SLIDING
     return Layer(attention=kind, heads=32, kv_heads=kv_heads, key_dim=dim, value_dim=dim, window=window)
 
@@ -41,10 +41,10 @@ def delta_net() -> Layer:
 
 
 QWEN36_27B = facts(*[full(4, 256) if index % 4 == 3 else delta_net() for index in range(64)])
-GPT_OSS_120B = facts(*[full(8, 64) if index % 2 else sliding(8, 64, 128) for index in range(36)])
+GPT_OSS_120B = facts(*[full(8, 64) if index % 2 else make_sliding(8, 64, 128) for index in range(36)])
 GEMMA4_12B = facts(
     *[Layer(heads=16, kv_heads=1, key_dim=512, value_dim=512) for _ in range(8)],
-    *[sliding(8, 256, 1024) for _ in range(40)],
+    *[make_sliding(8, 256, 1024) for _ in range(40)],
 )
 LLAMA_8B = facts(*[full(8, 128) for _ in range(32)])
 
@@ -108,7 +108,7 @@ def test_a_shared_layer_keeps_nothing() -> None:
 
 
 def test_a_full_window_cache_keeps_every_token() -> None:
-    layer = sliding(8, 128, 512)
+    layer = make_sliding(8, 128, 512)
     assert kv.cache_cells(layer, setting_for(context=8192)) == 1024
     assert kv.cache_cells(layer, setting_for(context=8192, is_swa_full=True)) == 8192
 

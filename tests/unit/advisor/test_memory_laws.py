@@ -157,7 +157,7 @@ def facts_of(*layers: Layer) -> ModelFacts:
 # ----- searches
 
 
-def counting(fits: Callable[[int], bool]) -> Callable[[int], bool]:
+def count_calls(fits: Callable[[int], bool]) -> Callable[[int], bool]:
     """Return the test, which fails when it is asked more often than a bisection does."""
     tries = 0
 
@@ -172,18 +172,18 @@ def counting(fits: Callable[[int], bool]) -> Callable[[int], bool]:
 
 @given(limit=st.integers(-5, 5000), most=st.integers(-5, 5000), step=st.integers(1, 300))
 def test_the_largest_that_fits_is_the_most_or_the_last_step(limit: int, most: int, step: int) -> None:
-    fits = counting(lambda number: number <= limit)
+    fits = count_calls(lambda number: number <= limit)
     steps = [number for number in range(0, max(0, most) + 1, step) if number <= limit]
     expected_size = max(0, most) if most <= limit else max(steps, default=0)
     assert largest_fit(fits, most=most, step=step) == expected_size
     every = [number for number in range(max(0, most) + 1) if number <= limit]
-    assert largest_fit(counting(lambda number: number <= limit), most=most) == max(every, default=0)
+    assert largest_fit(count_calls(lambda number: number <= limit), most=most) == max(every, default=0)
 
 
 @given(threshold=st.integers(-5, 2000), most=st.integers(0, 2000))
 def test_the_smallest_that_fits_is_the_first(threshold: int, most: int) -> None:
     first = next((number for number in range(most + 1) if number >= threshold), None)
-    assert smallest_fit(counting(lambda number: number >= threshold), most=most) == first
+    assert smallest_fit(count_calls(lambda number: number >= threshold), most=most) == first
 
 
 @pytest.mark.parametrize("trained_context", [None, 10_000])

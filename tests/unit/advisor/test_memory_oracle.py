@@ -119,9 +119,9 @@ def differences(facts: ModelFacts, setting: Setting, allocated_bytes: AllocatedB
         MemoryComponent.COMPUTE: allocated_bytes.compute,
     }
     return [
-        f"{setting}: {component.value} is {computed(parts, component) / MIB:.2f} MiB, logged {logged_bytes / MIB:.2f}"
+        f"{setting}: {component.value} is {sum_parts(parts, component) / MIB:.2f} MiB, logged {logged_bytes / MIB:.2f}"
         for component, logged_bytes in pairs.items()
-        if abs(computed(parts, component) - logged_bytes) > allowed_error(component, facts, allocated_bytes, setting)
+        if abs(sum_parts(parts, component) - logged_bytes) > allowed_error(component, facts, allocated_bytes, setting)
     ]
 
 
@@ -136,7 +136,7 @@ def allowed_error(
     return max(CLOSE, share * allocated_bytes.compute)
 
 
-def computed(parts: Sequence[MemoryPart], component: MemoryComponent) -> int:
+def sum_parts(parts: Sequence[MemoryPart], component: MemoryComponent) -> int:
     return sum(part.bytes for part in parts if part.component is component)
 
 

@@ -93,7 +93,7 @@ def test_what_earlier_loads_showed_shifts_the_process_and_makes_it_measured(
 # ----- engines that reserve a share
 
 
-def reserving(**fields: object) -> RunSetting:
+def make_reserving(**fields: object) -> RunSetting:
     """Return vLLM on cards of 24 GiB, with round figures for what it takes beside the cache."""
     memory = ReservedMemory(
         fraction=0.5, tokens=100, sequences=10, graphs=1000, process=GIB, holds_activations=True, is_of_rest=False
@@ -114,16 +114,16 @@ ROW = 4 * 2 * (128 + 128) * 2
 
 
 def test_activations_are_the_widest_step_the_logits_and_the_graphs() -> None:
-    assert reserved.activation_bytes(SMALL.facts("FP8"), reserving()) == ACTIVATIONS
-    assert reserved.activation_bytes(MIXTURE.facts("FP8"), reserving()) == (
+    assert reserved.activation_bytes(SMALL.facts("FP8"), make_reserving()) == ACTIVATIONS
+    assert reserved.activation_bytes(MIXTURE.facts("FP8"), make_reserving()) == (
         (3 * 2 * 2048 + 5 * 1024) * 100 * 2 + 32_000 * 10 * 4 + 1000
     ), "of the experts as many as a token uses"
     halved_bytes = (3 * 4096 // 2 + 5 * 1024) * 100 * 2 + 32_000 * 10 * 4 + 1000
-    assert reserved.activation_bytes(SMALL.facts("FP8"), reserving(gpus=2)) == halved_bytes
+    assert reserved.activation_bytes(SMALL.facts("FP8"), make_reserving(gpus=2)) == halved_bytes
 
 
 def test_the_cache_is_what_is_left_of_the_share_by_each_engines_rule() -> None:
-    facts, setting = SMALL.facts("FP8"), reserving()
+    facts, setting = SMALL.facts("FP8"), make_reserving()
     weights, context = reserved.weight_share(facts, setting), runtime.cuda_context(24 * GIB)
     share = 12 * GIB
     within = share - weights - ACTIVATIONS - context
@@ -137,7 +137,7 @@ def test_the_cache_is_what_is_left_of_the_share_by_each_engines_rule() -> None:
 
 
 def test_capacity_is_told_in_tokens_and_conversations() -> None:
-    facts, setting = SMALL.facts("FP8"), reserving(context=1000, slots=3)
+    facts, setting = SMALL.facts("FP8"), make_reserving(context=1000, slots=3)
     capacity = reserved.cache_capacity(facts, setting)
     assert capacity.tokens == capacity.bytes // ROW
     assert capacity.conversations == pytest.approx(capacity.bytes / (1008 * ROW)), "of one, in whole blocks"
@@ -150,10 +150,10 @@ def test_capacity_is_told_in_tokens_and_conversations() -> None:
 
 def test_of_cards_of_several_sizes_the_least_decides() -> None:
     facts = SMALL.facts("FP8")
-    least = reserved.cache_capacity(facts, reserving(gpus=2, gpu_memory=(12 * GIB, 12 * GIB)))
-    assert reserved.cache_capacity(facts, reserving(gpus=2, gpu_memory=(24 * GIB, 12 * GIB))) == least
-    unknown = reserved.cache_capacity(facts, reserving(gpu_memory=()))
-    assert unknown == reserved.cache_capacity(facts, reserving(gpu_memory=(24 * GIB,)))
+    least = reserved.cache_capacity(facts, make_reserving(gpus=2, gpu_memory=(12 * GIB, 12 * GIB)))
+    assert reserved.cache_capacity(facts, make_reserving(gpus=2, gpu_memory=(24 * GIB, 12 * GIB))) == least
+    unknown = reserved.cache_capacity(facts, make_reserving(gpu_memory=()))
+    assert unknown == reserved.cache_capacity(facts, make_reserving(gpu_memory=(24 * GIB,)))
 
 
 def test_a_window_keeps_its_tokens_and_a_step_and_heads_are_shared_out_until_each_card_has_one() -> None:
@@ -162,26 +162,30 @@ def test_a_window_keeps_its_tokens_and_a_step_and_heads_are_shared_out_until_eac
         facts,
         layers=[msgspec.structs.replace(layer, window=64, attention=AttentionKind.SLIDING) for layer in facts.layers],
     )
-    assert reserved.cache_demand(windowed_facts, reserving(context=4096)) == (64 + 100) * ROW
-    assert reserved.cache_demand(windowed_facts, reserving(context=64)) == 64 * ROW
+    assert reserved.cache_demand(windowed_facts, make_reserving(context=4096)) == (64 + 100) * ROW
+    assert reserved.cache_demand(windowed_facts, make_reserving(context=64)) == 64 * ROW
     for gpus, share in ((1, 1), (2, 2), (4, 2)):
-        assert reserved.cache_demand(facts, reserving(gpus=gpus, context=16)) == 16 * ROW // share
+        assert reserved.cache_demand(facts, make_reserving(gpus=gpus, context=16)) == 16 * ROW // share
     latent = msgspec.structs.replace(
         facts,
         layers=[
             msgspec.structs.replace(layer, attention=AttentionKind.LATENT, latent_dim=512) for layer in facts.layers
         ],
     )
-    assert reserved.cache_demand(latent, reserving(gpus=4, context=16)) == 16 * 4 * 512 * 2, "each card has it whole"
+    assert reserved.cache_demand(latent, make_reserving(gpus=4, context=16)) == 16 * 4 * 512 * 2, (
+        "each card has it whole"
+    )
 
 
 def test_an_eight_bit_cache_takes_half() -> None:
     facts = SMALL.facts("FP8")
-    assert reserved.cache_demand(facts, reserving(kv_type="fp8")) * 2 == reserved.cache_demand(facts, reserving())
+    assert reserved.cache_demand(facts, make_reserving(kv_type="fp8")) * 2 == reserved.cache_demand(
+        facts, make_reserving()
+    )
 
 
 def test_what_is_reserved_is_the_share_of_each_card() -> None:
-    facts, setting = SMALL.facts("FP8"), reserving(gpus=2, gpu_memory=(24 * GIB, 16 * GIB))
+    facts, setting = SMALL.facts("FP8"), make_reserving(gpus=2, gpu_memory=(24 * GIB, 16 * GIB))
     total = assemble_parts(reserved.reserve_parts(facts, setting))
     for place, memory in ((0, 24 * GIB), (1, 16 * GIB)):
         assert sum(part.bytes for part in total.parts if part.place == place) == memory // 2
@@ -196,7 +200,7 @@ def test_what_is_reserved_is_the_share_of_each_card() -> None:
 # ----- libraries
 
 
-def growing(**fields: object) -> tuple[RunSetting, GrowingMemory]:
+def make_growing(**fields: object) -> tuple[RunSetting, GrowingMemory]:
     setting = setting_for(engine="exllamav3", backend="cuda", **fields)
     assert isinstance(setting.engine.memory, GrowingMemory)
     return setting, setting.engine.memory
@@ -206,14 +210,14 @@ def growing(**fields: object) -> tuple[RunSetting, GrowingMemory]:
     ("context", "step", "spare", "tokens"), [(1000, 256, 0, 1024), (1024, 256, 5, 1029), (1, 1, 0, 1)]
 )
 def test_a_library_keeps_whole_steps_of_each_conversation(context: int, step: int, spare: int, tokens: int) -> None:
-    setting, library = growing(context=context, slots=3)
+    setting, library = make_growing(context=context, slots=3)
     library = msgspec.structs.replace(library, cache_step=step, cache_spare=spare)
     assert cache_tokens(setting, library) == 3 * tokens
 
 
 def test_a_tied_embedding_that_stays_in_system_memory_is_needed_on_the_card_as_well() -> None:
     facts = SMALL.facts("4.0bpw", "exl3")
-    setting, library = growing()
+    setting, library = make_growing()
     assert library.embedding_on_host
     embedding = sum(group.bytes for group in facts.weights if group.kind is WeightKind.INPUT_EMBEDDING)
     whole = sum(group.bytes for group in facts.weights)
@@ -225,7 +229,7 @@ def test_a_tied_embedding_that_stays_in_system_memory_is_needed_on_the_card_as_w
 def test_a_library_shares_out_weights_over_the_cards_and_leaves_the_drafting_head() -> None:
     facts = SMALL.facts("4.0bpw", "exl3")
     head = group_of(WeightKind.DRAFT, 4, "4.0bpw", 10**6)
-    setting, _ = growing(gpus=2)
+    setting, _ = make_growing(gpus=2)
     parts, with_head = (
         library_parts(each, setting) for each in (facts, msgspec.structs.replace(facts, weights=[*facts.weights, head]))
     )

@@ -12,7 +12,7 @@ from app.core.machine import Machine
 from app.gateway.advising.advice import forms_of
 from app.hub.shapes import shape_facts
 from tests.unit.advisor.engines import engines_on
-from tests.unit.advisor.test_recipes import described, linux, mac, several
+from tests.unit.advisor.test_recipes import linux, mac, make_machine, several
 
 MIXTURE = "Gemma 4 26B A4B"
 
@@ -28,7 +28,7 @@ def first_engine(machine: Machine, model: str, **wishes: Any) -> str:  # noqa: A
     return advice(machine, model, **wishes).plans[0].engine
 
 
-RTX_3090, RTX_4090, RTX_3060 = (described(linux(name)) for name in ("RTX 3090", "RTX 4090", "RTX 3060 12GB"))
+RTX_3090, RTX_4090, RTX_3060 = (make_machine(linux(name)) for name in ("RTX 3090", "RTX 4090", "RTX 3060 12GB"))
 
 
 def test_the_clearly_faster_engine_stands_first_and_the_plan_says_why() -> None:
@@ -57,16 +57,16 @@ def test_a_lead_within_the_uncertainty_changes_nothing() -> None:
     ("machine", "model", "first"),
     [
         pytest.param(RTX_3090, "Qwen3.8 27B", "exllamav3", id="a dense model"),
-        pytest.param(described(linux("RTX 4070")), MIXTURE, "llama.cpp", id="which one card does not hold"),
-        pytest.param(described(mac("Apple M3 Max", 64)), "Qwen3 8B", "mlx-lm", id="a Mac"),
+        pytest.param(make_machine(linux("RTX 4070")), MIXTURE, "llama.cpp", id="which one card does not hold"),
+        pytest.param(make_machine(mac("Apple M3 Max", 64)), "Qwen3 8B", "mlx-lm", id="a Mac"),
         pytest.param(
-            described(linux(cpu="Intel Xeon Platinum 8480+", ram_gb=256)),
+            make_machine(linux(cpu="Intel Xeon Platinum 8480+", ram_gb=256)),
             "Qwen3 8B",
             "openvino",
             id="nothing published",
         ),
-        pytest.param(described(linux("Arc B580")), "Qwen3 8B", "openvino", id="nothing published of a card"),
-        pytest.param(described(linux(several("RTX 3090", 2))), "Llama 3.3 70B", "exllamav3", id="over two cards"),
+        pytest.param(make_machine(linux("Arc B580")), "Qwen3 8B", "openvino", id="nothing published of a card"),
+        pytest.param(make_machine(linux(several("RTX 3090", 2))), "Llama 3.3 70B", "exllamav3", id="over two cards"),
     ],
 )
 def test_otherwise_the_guide_s_order_stays(machine: Machine, model: str, first: str) -> None:

@@ -519,7 +519,7 @@ def runs_here(plan: Plan, where: Machine) -> bool:
     return find_target(where, ENGINES[plan.engine]) is not NOWHERE
 
 
-def trained(candidates: list[ModelFacts]) -> int:
+def least_context(candidates: list[ModelFacts]) -> int:
     return min((facts.trained_context or memory.UNTRAINED_LIMIT for facts in candidates), default=10_000_000)
 
 
@@ -538,7 +538,7 @@ def test_what_holds_for_every_machine_and_wish(fields: Json) -> None:
     assert usable_plans[0].can_install
     for plan in usable_plans:
         assert plan.format in ENGINES[plan.engine].formats
-        assert 0 < plan.context <= max(trained(inputs.candidates), 0)
+        assert 0 < plan.context <= max(least_context(inputs.candidates), 0)
         assert plan.parallelism.slots >= 1
         assert plan.reasons
         assert plan.sentence.endswith(".")

@@ -55,7 +55,7 @@ class Row:
 
     def advice(self) -> Advice:
         candidates = self.model.every(*self.formats) if self.model else []
-        machine = described(self.machine)
+        machine = make_machine(self.machine)
         name = self.model.name if self.model else ""
         return build_advice(
             PlanInputs(
@@ -69,7 +69,7 @@ class Row:
         )
 
 
-def described(machine: Json) -> Machine:
+def make_machine(machine: Json) -> Machine:
     return machine_from(msgspec.json.encode(machine))
 
 
@@ -155,7 +155,7 @@ def test_what_never_runs_is_refused_in_words(name: str) -> None:
 @pytest.mark.slow(cases=64)
 @pytest.mark.parametrize("name", [name for name, row in MATRIX.items() if not row.model])
 def test_the_choice_for_one_person_agrees_with_the_plans(name: str) -> None:
-    machine = described(MATRIX[name].machine)
+    machine = make_machine(MATRIX[name].machine)
     first = usable(build_advice(PlanInputs(traits=ENGINES, machine=machine)))[0]
     every_engine = [engine(engine_id, "any") for engine_id in ENGINES]
     assert choose_engine(ENGINES, machine, every_engine).engine == first.engine
@@ -173,7 +173,7 @@ MULTI_RTX = [
 @pytest.mark.parametrize("machine", MULTI_RTX, ids=lambda machine: f"{machine['gpus'][0]['count']}x")
 def test_llama_cpp_is_never_first_on_several_rtx_cards(machine: Json, intent: Intent) -> None:
     order = [
-        row.traits.id for row in rank_engines(ENGINES, described(machine), build_workload(intent)) if not row.refused
+        row.traits.id for row in rank_engines(ENGINES, make_machine(machine), build_workload(intent)) if not row.refused
     ]
     assert order[0] != "llama.cpp"
 
@@ -203,7 +203,7 @@ def test_where_a_fleet_has_nothing_else_llama_cpp_is_warned_of_rpc() -> None:
 
 
 def test_an_npu_is_used_by_the_engine_that_can() -> None:
-    machine = described(SNAPDRAGON | {"npu": "Qualcomm Hexagon"})
+    machine = make_machine(SNAPDRAGON | {"npu": "Qualcomm Hexagon"})
     plans = {plan.engine: plan for plan in build_advice(PlanInputs(traits=ENGINES, machine=machine)).plans}
     assert plans["onnxruntime-genai"].backend == "npu"
     assert plans["llama.cpp"].backend == "cpu"
@@ -230,5 +230,5 @@ def test_an_old_card_is_told_what_exllama_needs() -> None:
 
 def test_installed_engines_are_marked_where_they_compute_as_planned() -> None:
     engines = [engine("llama.cpp", "cpu"), engine("exllamav2", "cuda")]
-    plans = usable(build_advice(PlanInputs(traits=ENGINES, machine=described(linux(RTX)), engines=engines)))
+    plans = usable(build_advice(PlanInputs(traits=ENGINES, machine=make_machine(linux(RTX)), engines=engines)))
     assert {plan.engine for plan in plans if plan.is_installed} == {"exllamav2"}

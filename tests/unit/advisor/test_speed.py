@@ -25,7 +25,7 @@ from app.core.machine import Fact, Machine
 from app.hardware import devices
 from tests.unit.advisor.engines import setting_for
 from tests.unit.advisor.made_models import EIGHT, FOURTEEN, MIXTURE, SEVENTY, SMALL
-from tests.unit.advisor.speed_cases import CPU, CUDA, described, with_card, with_memory
+from tests.unit.advisor.speed_cases import CPU, CUDA, make_machine, with_card, with_memory
 
 METAL = setting_for(backend="metal")
 RTX_4090 = with_card("NVIDIA GeForce RTX 4090")
@@ -94,7 +94,7 @@ def test_time_on_the_host_widens_the_interval() -> None:
 
 def test_two_equal_cards_by_turns_save_nothing_and_cutting_matrices_does() -> None:
     two = with_card("RTX 3090", count=2)
-    linked_machine = described(os="linux", gpus=[{"name": "RTX 3090", "count": 2, "nvlink": True}])
+    linked_machine = make_machine(os="linux", gpus=[{"name": "RTX 3090", "count": 2, "nvlink": True}])
     by_turns = rate(two, msgspec.structs.replace(CUDA, gpus=2))
     assert by_turns == pytest.approx(rate(with_card("RTX 3090")))
     cut = setting_for(engine="vllm", backend="cuda", gpus=2)
@@ -109,7 +109,7 @@ def test_two_equal_cards_by_turns_save_nothing_and_cutting_matrices_does() -> No
 
 
 def test_a_split_weighs_each_card_by_its_share() -> None:
-    mixed_machine = described(os="linux", gpus=[{"name": "RTX 3090"}, {"name": "RTX 4060 Ti", "vram_gb": 16}])
+    mixed_machine = make_machine(os="linux", gpus=[{"name": "RTX 3090"}, {"name": "RTX 4060 Ti", "vram_gb": 16}])
     mostly_fast = msgspec.structs.replace(CUDA, gpus=2, split=(3.0, 1.0))
     mostly_slow = msgspec.structs.replace(CUDA, gpus=2, split=(1.0, 3.0))
     assert rate(with_card("RTX 3090")) > rate(mixed_machine, mostly_fast) > rate(mixed_machine, mostly_slow)
@@ -128,7 +128,7 @@ def test_early_builds_are_slower() -> None:
 
 def test_nothing_is_said_of_an_unknown_card() -> None:
     assert decode_rate(Q4, with_card("Graphics Card Nobody Knows", vendor="nvidia"), CUDA) is None
-    assert decode_rate(Q4, described(os="linux"), CUDA) is None
+    assert decode_rate(Q4, make_machine(os="linux"), CUDA) is None
     assert decode_rate(Q4, RTX_4090, METAL) is None
 
 
@@ -137,10 +137,10 @@ def test_nothing_is_said_of_a_model_without_weights() -> None:
 
 
 def test_memory_nobody_knows_is_assumed_and_said_to_be() -> None:
-    token_rate = decode_rate(Q4, described(os="linux", ram_gb=32), CPU)
+    token_rate = decode_rate(Q4, make_machine(os="linux", ram_gb=32), CPU)
     assert token_rate is not None
     assert token_rate.confidence is EstimateConfidence.TABLE
-    known_rate = decode_rate(Q4, with_memory(described(os="linux"), by_parts=ASSUMED_RAM_GB_S), CPU)
+    known_rate = decode_rate(Q4, with_memory(make_machine(os="linux"), by_parts=ASSUMED_RAM_GB_S), CPU)
     assert known_rate is not None
     assert known_rate.tokens_per_second == pytest.approx(token_rate.tokens_per_second)
     assert known_rate.confidence is EstimateConfidence.PREDICTED
@@ -148,12 +148,12 @@ def test_memory_nobody_knows_is_assumed_and_said_to_be() -> None:
 
 
 def test_measured_bandwidth_counts_for_more_than_that_of_the_parts() -> None:
-    machine = with_memory(described(os="linux"), measured_gb_s=40.0, by_parts=89.6)
+    machine = with_memory(make_machine(os="linux"), measured_gb_s=40.0, by_parts=89.6)
     assert (processor_device(machine).kind, processor_device(machine).bandwidth) == ("cpu measured", 40e9)
 
 
 def test_few_cores_cannot_use_many_channels() -> None:
-    machine = with_memory(described(os="linux", cores=4, isa=["avx2"]), by_parts=400.0)
+    machine = with_memory(make_machine(os="linux", cores=4, isa=["avx2"]), by_parts=400.0)
     assert processor_device(machine).bandwidth == 4 * CORE_GB_S * 1e9
 
 
@@ -162,12 +162,12 @@ def test_few_cores_cannot_use_many_channels() -> None:
     [(["avx2"], 0.0), (["asimd", "asimddp"], 0.0), (["asimd"], NARROW_FLOPS), (["x"], NARROW_FLOPS / 4)],
 )
 def test_cores_without_wide_vectors_are_bound_by_arithmetic(isa: list[str], flops: float) -> None:
-    machine = with_memory(described(os="linux", cores=4, isa=isa), by_parts=25.6)
+    machine = with_memory(make_machine(os="linux", cores=4, isa=isa), by_parts=25.6)
     assert processor_device(machine).flops == 4 * flops
 
 
 def processor(cores: int, isa: list[str], bits: int | None) -> Machine:
-    machine = described(os="linux", cores=cores, isa=isa)
+    machine = make_machine(os="linux", cores=cores, isa=isa)
     cpu = msgspec.structs.replace(machine.cpu, vector_bits=Fact(value=bits, unit="bit"))
     return with_memory(msgspec.structs.replace(machine, cpu=cpu), measured_gb_s=40.0)
 
@@ -264,7 +264,7 @@ CLASSES = {
 
 @pytest.mark.parametrize(("name", "expected_class"), CLASSES.items())
 def test_each_chip_belongs_to_its_class(name: str, expected_class: str) -> None:
-    (gpu,) = described(gpus=[{"name": name}], ram_gb=64).gpus
+    (gpu,) = make_machine(gpus=[{"name": name}], ram_gb=64).gpus
     assert device_class(gpu) == expected_class
 
 
@@ -294,9 +294,9 @@ def test_every_class_has_all_its_constants_and_they_are_physical() -> None:
     for name, software in SOFTWARE.items():
         assert 0 <= software.expert_layer_s < 1e-3 > software.layer_s > 1e-6, name
     for device in devices.device_table():
-        for gpu in described(gpus=[{"name": device.name}], ram_gb=64).gpus:
+        for gpu in make_machine(gpus=[{"name": device.name}], ram_gb=64).gpus:
             for used_device in devices_in_use(
-                described(gpus=[{"name": device.name}], ram_gb=64), setting_for(backend="vulkan")
+                make_machine(gpus=[{"name": device.name}], ram_gb=64), setting_for(backend="vulkan")
             ):
                 assert device_class(gpu) in DEVICES
                 assert prefill_kind(used_device) in PREFILL

@@ -15,7 +15,7 @@ from app.core.machine import Fact
 from app.core.model_facts import WeightKind
 from tests.unit.advisor.engines import setting_for
 from tests.unit.advisor.made_models import EIGHT, MIXTURE, SEVENTY, SLIDING
-from tests.unit.advisor.speed_cases import CPU, CUDA, described, with_card
+from tests.unit.advisor.speed_cases import CPU, CUDA, make_machine, with_card
 
 RTX_4090 = with_card("NVIDIA GeForce RTX 4090")
 Q4 = EIGHT.facts("Q4_K_M")
@@ -82,7 +82,8 @@ def test_weights_in_system_memory_cross_the_bus_once_per_batch() -> None:
 
 def test_a_processor_is_as_fast_as_its_cores_and_vectors() -> None:
     eight, sixteen = (
-        prefill_rate(Q4, described(os="linux", cores=cores, isa=["avx2", "fma"]), CPU, depth=512) for cores in (8, 16)
+        prefill_rate(Q4, make_machine(os="linux", cores=cores, isa=["avx2", "fma"]), CPU, depth=512)
+        for cores in (8, 16)
     )
     assert eight
     assert sixteen
@@ -92,7 +93,7 @@ def test_a_processor_is_as_fast_as_its_cores_and_vectors() -> None:
 
 
 def test_a_processor_that_halves_vectors_reads_prompts_more_slowly() -> None:
-    machine = described(os="linux", cores=8, isa=["avx", "avx2", "fma"])
+    machine = make_machine(os="linux", cores=8, isa=["avx", "avx2", "fma"])
     cpu = msgspec.structs.replace(machine.cpu, vector_bits=Fact(value=128, unit="bit"))
     halved_rate = prefill_rate(Q4, msgspec.structs.replace(machine, cpu=cpu), CPU, depth=512)
     whole_rate = prefill_rate(Q4, machine, CPU, depth=512)
@@ -103,7 +104,7 @@ def test_a_processor_that_halves_vectors_reads_prompts_more_slowly() -> None:
 
 
 def test_nothing_is_said_where_nothing_is_known() -> None:
-    assert prefill_rate(Q4, described(os="linux"), CPU) is None
+    assert prefill_rate(Q4, make_machine(os="linux"), CPU) is None
     assert prefill_rate(Q4, with_card("Nobody's Card", vendor="nvidia", ram_gb=8), CUDA) is None
     assert prefill_rate(Q4, RTX_4090, setting_for(backend="metal")) is None
 

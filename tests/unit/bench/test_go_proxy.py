@@ -20,7 +20,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def played(path: Path, *, code: int = 0) -> Path:
+def play_program(path: Path, *, code: int = 0) -> Path:
     """Return a program that notes its calls beside itself."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(SCRIPT.format(calls=path.with_suffix(".calls"), code=code))
@@ -30,7 +30,7 @@ def played(path: Path, *, code: int = 0) -> Path:
 
 @on_posix
 def test_what_fails_is_said_in_its_last_words(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    uv = played(folder / "uv", code=1)
+    uv = play_program(folder / "uv", code=1)
     monkeypatch.setattr(go_proxy, "uv_program", lambda: uv)
     with pytest.raises(go_proxy.GoUnavailable, match=r"^Go cannot be had here: no network$"):
         go_proxy.build()
@@ -44,7 +44,7 @@ def test_without_uv_there_is_no_go(folder: Path, monkeypatch: pytest.MonkeyPatch
 
 @on_posix
 def test_it_is_built_again_only_where_its_source_is_newer(folder: Path) -> None:
-    go, program = played(folder / "bin" / "go"), folder / "go_proxy"
+    go, program = play_program(folder / "bin" / "go"), folder / "go_proxy"
     source = max(file.stat().st_mtime for file in go_proxy.SOURCE.iterdir())
     for age_s, calls in ((1.0, 1), (-1.0, 1)):
         program.touch()

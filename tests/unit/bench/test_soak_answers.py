@@ -24,7 +24,7 @@ def ollama(text: str, *, is_done: bool = False) -> dict[str, object]:
     return {"message": {"role": "assistant", "content": text}, "done": is_done}
 
 
-def typed(kind: str, **fields: object) -> dict[str, object]:
+def make_event(kind: str, **fields: object) -> dict[str, object]:
     return {"type": kind, **fields}
 
 
@@ -34,21 +34,21 @@ WHOLE = {
     "Ollama chat, streamed": lines(ollama("a "), ollama("b"), ollama("", is_done=True)),
     "Ollama generate, whole": lines({"response": "a b", "done": True}),
     "LM Studio, streamed": sse(
-        typed("chat.start"),
-        typed("message.delta", content="a "),
-        typed("message.delta", content="b"),
-        typed("chat.end"),
+        make_event("chat.start"),
+        make_event("message.delta", content="a "),
+        make_event("message.delta", content="b"),
+        make_event("chat.end"),
     ),
     "Anthropic, streamed": sse(
-        typed("message_start"),
-        typed("content_block_delta", delta={"text": "a "}),
-        typed("content_block_delta", delta={"text": "b"}),
-        typed("message_stop"),
+        make_event("message_start"),
+        make_event("content_block_delta", delta={"text": "a "}),
+        make_event("content_block_delta", delta={"text": "b"}),
+        make_event("message_stop"),
     ),
     "Responses, streamed": sse(
-        typed("response.output_text.delta", delta="a "),
-        typed("response.output_text.delta", delta="b"),
-        typed("response.completed"),
+        make_event("response.output_text.delta", delta="a "),
+        make_event("response.output_text.delta", delta="b"),
+        make_event("response.completed"),
     ),
 }
 BROKEN = {
@@ -56,17 +56,19 @@ BROKEN = {
     "Ollama chat, streamed": lines(ollama("a "), {"error": "It crashed."}),
     "Ollama generate, whole": lines({"error": "It crashed."}),
     "LM Studio, streamed": sse(
-        typed("message.delta", content="a "), typed("error", error={"message": "It crashed."}), typed("chat.end")
+        make_event("message.delta", content="a "),
+        make_event("error", error={"message": "It crashed."}),
+        make_event("chat.end"),
     ),
-    "Anthropic, streamed": sse(typed("error", error={"message": "It crashed."})),
-    "Responses, streamed": sse(typed("response.failed", response={"error": {"message": "It crashed."}})),
+    "Anthropic, streamed": sse(make_event("error", error={"message": "It crashed."})),
+    "Responses, streamed": sse(make_event("response.failed", response={"error": {"message": "It crashed."}})),
 }
 SILENT = {
     "chat, streamed": sse(chunk("a "), chunk("b")),
     "Ollama chat, streamed": lines(ollama("a "), ollama("b")),
-    "LM Studio, streamed": sse(typed("message.delta", content="a b")),
-    "Anthropic, streamed": sse(typed("content_block_delta", delta={"text": "a b"})),
-    "Responses, streamed": sse(typed("response.output_text.delta", delta="a b")),
+    "LM Studio, streamed": sse(make_event("message.delta", content="a b")),
+    "Anthropic, streamed": sse(make_event("content_block_delta", delta={"text": "a b"})),
+    "Responses, streamed": sse(make_event("response.output_text.delta", delta="a b")),
 }
 
 

@@ -22,7 +22,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def kept(*arguments: str) -> bool:
+def is_service_kept(*arguments: str) -> bool:
     result = CliRunner().invoke(roundhouse, ["service", *arguments, "--json"])
     assert result.exit_code == 0, result.stderr
     is_kept = json.loads(result.stdout)["service"]["kept"]
@@ -31,14 +31,14 @@ def kept(*arguments: str) -> bool:
 
 
 def test_installed_asked_and_removed(file: Path) -> None:
-    assert [kept("status"), kept("install"), kept("status")] == [False, True, True]
+    assert [is_service_kept("status"), is_service_kept("install"), is_service_kept("status")] == [False, True, True]
     assert file.read_bytes() == b"unit"
-    assert [kept("remove"), kept("status")] == [False, False]
+    assert [is_service_kept("remove"), is_service_kept("status")] == [False, False]
     assert not file.exists()
 
 
 def test_uninstalling_lists_it_and_takes_it_back(file: Path) -> None:
-    kept("install")
+    is_service_kept("install")
     stdout = CliRunner().invoke(roundhouse, ["uninstall", "--dry-run"]).stdout
     assert str(file) in stdout
     assert CliRunner().invoke(roundhouse, ["uninstall", "--yes"]).exit_code == 0

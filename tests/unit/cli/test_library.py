@@ -208,7 +208,7 @@ def test_the_disk_is_told_by_drives_folders_and_models(gateway: Gateway) -> None
     assert json.loads(run("disk", "--json").stdout)["disk"]["saved_bytes"] == 1 << 30
 
 
-def binned(*files: int) -> DiskUse:
+def make_use(*files: int) -> DiskUse:
     drives = [
         Drive(
             path=f"/{count}",
@@ -221,16 +221,16 @@ def binned(*files: int) -> DiskUse:
 
 
 def test_the_disk_says_what_of_the_trash_were_models(gateway: Gateway) -> None:
-    gateway.disk = binned(2, 3)
+    gateway.disk = make_use(2, 3)
     stdout = run("disk").stdout
     assert "In the trash: 5 files of removed models (5.0 GiB)." in stdout
     assert "roundhouse disk --empty-trash" in stdout
-    gateway.disk = binned()
+    gateway.disk = make_use()
     assert "removed" not in run("disk").stdout
 
 
 def test_emptying_says_what_goes_and_asks(gateway: Gateway) -> None:
-    gateway.disk = binned(2, 1)
+    gateway.disk = make_use(2, 1)
     for arguments in ((), ("--json",)):
         refusal = run("disk", "--empty-trash", *arguments, stdin="n\n")
         assert refusal.exit_code == 1
@@ -253,7 +253,7 @@ def test_emptying_says_what_goes_and_asks(gateway: Gateway) -> None:
 
 
 def test_what_could_not_be_deleted_is_said(gateway: Gateway) -> None:
-    gateway.disk = binned(2)
+    gateway.disk = make_use(2)
     error = ErrorBody(code="trash_kept", sentence="a.gguf could not be deleted.", hint="Look at its rights.")
     gateway.end = msgspec.structs.replace(JOB, is_done=True, error=error)
     result = run("disk", "--empty-trash", "--yes")
@@ -264,7 +264,7 @@ def test_what_could_not_be_deleted_is_said(gateway: Gateway) -> None:
 
 
 def test_where_nothing_was_a_model_nothing_is_asked(gateway: Gateway) -> None:
-    gateway.disk = binned()
+    gateway.disk = make_use()
     assert run("disk", "--empty-trash").stdout == "There are no removed models in the trash.\n"
     assert gateway.requests == []
     assert run("disk", "--yes").exit_code == 2

@@ -36,15 +36,15 @@ def json_texts(draw: st.DrawFn, value: Plain) -> str:
         trailing_comma = "," + gap() if parts and has_trailing else ""
         return open_bracket + gap() + (gap() + "," + gap()).join(parts) + gap() + trailing_comma + close_bracket
 
-    def written(value: Plain) -> str:
+    def write_value(value: Plain) -> str:
         if isinstance(value, dict):
-            pairs = [f"{json.dumps(key)}{gap()}:{gap()}{written(entry)}" for key, entry in value.items()]
+            pairs = [f"{json.dumps(key)}{gap()}:{gap()}{write_value(entry)}" for key, entry in value.items()]
             return inner(pairs, "{", "}")
         if isinstance(value, list):
-            return inner([written(entry) for entry in value], "[", "]")
+            return inner([write_value(entry) for entry in value], "[", "]")
         return json.dumps(value, ensure_ascii=is_ascii)
 
-    return gap() + written(value) + gap()
+    return gap() + write_value(value) + gap()
 
 
 @given(data=st.data(), before=OBJECTS, path=PATHS, value=VALUES.filter(lambda value: value is not None))

@@ -27,11 +27,11 @@ FORM = AnthropicMessageForm(request_id="req_1")
 Event = dict[str, Any]
 
 
-def recorded(name: str) -> bytes:
+def read_recording(name: str) -> bytes:
     return (RECORDED / name).read_bytes()
 
 
-def mended(raw: bytes, wishes: AnthropicAnswerParams | None = None, *, sizes: list[int] | None = None) -> bytes:
+def mend_stream(raw: bytes, wishes: AnthropicAnswerParams | None = None, *, sizes: list[int] | None = None) -> bytes:
     """Return what a client gets for bytes that come in pieces of these sizes, the last of them over and over."""
     mender, out, at = AnthropicStreamEditor(wishes or AnthropicAnswerParams()), b"", 0
     sizes = list(sizes or [len(raw)])
@@ -51,7 +51,7 @@ def events(raw: bytes) -> list[Event]:
     return all_events
 
 
-def folded(stream: list[Event]) -> Event:
+def fold_stream(stream: list[Event]) -> Event:
     """Return the whole answer as the SDKs put it together."""
     message: Event = stream[0]["message"]
     texts: dict[int, str] = {}
@@ -103,16 +103,16 @@ def check_order(stream: list[Event]) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stream_is_in_order_and_folds_to_the_whole(name: str) -> None:
     wishes = AnthropicAnswerParams(max_tokens=2 if name == "cut" else 100)
-    stream = events(mended(recorded(f"{name}.sse"), wishes))
+    stream = events(mend_stream(read_recording(f"{name}.sse"), wishes))
     check_order(stream)
-    whole = json.loads(answers.whole_message(recorded(f"{name}.json"), wishes))
-    assert without_names(folded(stream)) == without_names(whole)
+    whole = json.loads(answers.whole_message(read_recording(f"{name}.json"), wishes))
+    assert without_names(fold_stream(stream)) == without_names(whole)
 
 
 @given(st.sampled_from(NAMES), st.lists(st.integers(1, 400), min_size=1, max_size=30))
 def test_it_does_not_matter_where_the_networks_chunks_end(name: str, sizes: list[int]) -> None:
-    raw = recorded(f"{name}.sse")
-    cut, whole = events(mended(raw, sizes=sizes)), events(mended(raw))
+    raw = read_recording(f"{name}.sse")
+    cut, whole = events(mend_stream(raw, sizes=sizes)), events(mend_stream(raw))
     cut[0]["message"]["id"] = whole[0]["message"]["id"] = ""
     assert cut == whole
 
@@ -131,7 +131,7 @@ def test_any_blocks_make_a_valid_stream(kinds: list[str], one_tool: bool) -> Non
         raw += encode_event("content_block_stop", {"type": "content_block_stop", "index": index})
     end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}}
     raw += encode_event("message_delta", end) + encode_event("message_stop", {"type": "message_stop"})
-    stream = events(mended(raw, AnthropicAnswerParams(one_tool=one_tool)))
+    stream = events(mend_stream(raw, AnthropicAnswerParams(one_tool=one_tool)))
     if not one_tool:
         check_order(stream)
     begun_types = [event["content_block"]["type"] for event in stream if event["type"] == "content_block_start"]
@@ -142,12 +142,12 @@ def test_any_blocks_make_a_valid_stream(kinds: list[str], one_tool: bool) -> Non
 
 def test_text_keeps_its_bytes() -> None:
     raw = b'event: content_block_delta\ndata: {"type":"content_block_delta",  "odd":"\xf0\x9f\x9a\x82"}\n\n'
-    assert mended(raw) == raw
+    assert mend_stream(raw) == raw
 
 
 def test_every_count_is_there_from_the_start() -> None:
     start, end = (
-        next(event for event in events(mended(recorded("text.sse"))) if event["type"] == kind)
+        next(event for event in events(mend_stream(read_recording("text.sse"))) if event["type"] == kind)
         for kind in ("message_start", "message_delta")
     )
     counts = {"input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"}
@@ -199,15 +199,15 @@ def test_an_engines_refusal_is_in_anthropics_words(
     "error_document", [{"error": {"message": "it broke", "code": 500}}, {"code": 500, "message": "it broke"}]
 )
 def test_an_engines_error_in_a_stream_is_an_error_event(error_document: dict[str, object]) -> None:
-    raw = mended(b"event: error\ndata: " + json.dumps(error_document).encode() + b"\n\n")
+    raw = mend_stream(b"event: error\ndata: " + json.dumps(error_document).encode() + b"\n\n")
     assert json.loads(raw.split(b"data: ")[1])["error"] == {"type": "api_error", "message": "it broke"}
     assert FORM.is_complete(raw)
 
 
 def test_half_an_event_is_not_sent() -> None:
-    raw = recorded("text.sse")
-    assert mended(raw[:-20]).endswith(b"\n\n")
-    assert not FORM.is_complete(mended(raw[:-20]))
+    raw = read_recording("text.sse")
+    assert mend_stream(raw[:-20]).endswith(b"\n\n")
+    assert not FORM.is_complete(mend_stream(raw[:-20]))
 
 
 def test_not_now_is_overloaded() -> None:

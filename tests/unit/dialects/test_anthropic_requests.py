@@ -36,7 +36,7 @@ def result(**fields: object) -> dict[str, object]:
     return {"type": "tool_result", "tool_use_id": "t", "content": "42", **fields}
 
 
-def refused(**fields: object) -> str:
+def expect_refusal(**fields: object) -> str:
     with pytest.raises(BadRequest) as error:
         engine_body(**fields)
     return str(error.value)
@@ -72,7 +72,7 @@ def refused(**fields: object) -> str:
     ],
 )
 def test_mistakes_are_said_where_they_are(fields: dict[str, object], sentence: str) -> None:
-    assert sentence in refused(**fields)
+    assert sentence in expect_refusal(**fields)
 
 
 def test_what_nothing_is_wrong_with_keeps_its_bytes() -> None:
@@ -175,12 +175,12 @@ def test_any_conversation_alternates_and_loses_no_result(turns: list[dict[str, A
     for turn in messages:
         kinds = [block["type"] for block in turn["content"]] if isinstance(turn["content"], list) else []
         assert "tool_result" not in kinds or set(kinds) == {"tool_result"}
-    results = [block for turn in turns[opening(turns) :] for block in turn["content"] if is_result(block)]
+    results = [block for turn in turns[find_opening(turns) :] for block in turn["content"] if is_result(block)]
     kept_results = [block for turn in messages for block in turn["content"] if is_result(block)]
     assert len(kept_results) == len([outcome for outcome in results if outcome]) or has_results_in_system(turns)
 
 
-def opening(turns: list[dict[str, Any]]) -> int:
+def find_opening(turns: list[dict[str, Any]]) -> int:
     return next((at for at, turn in enumerate(turns) if turn["role"] != "system"), len(turns))
 
 

@@ -26,7 +26,7 @@ SCHEMA = {
 TOOL = ToolDefinition(name="open", parameters=msgspec.Raw(json.dumps(SCHEMA).encode()))
 
 
-def checked(arguments: str, name: str = "open") -> tuple[str, tuple[str, ...]]:
+def check_arguments(arguments: str, name: str = "open") -> tuple[str, tuple[str, ...]]:
     result = check_call(ToolCall(id="1", name=name, arguments=arguments), [TOOL, ToolDefinition(name="bare")])
     return result.call.arguments, result.faults
 
@@ -40,7 +40,7 @@ def checked(arguments: str, name: str = "open") -> tuple[str, tuple[str, ...]]:
     ],
 )
 def test_what_is_right_stays_as_it_was_written(arguments: str) -> None:
-    assert checked(arguments) == (arguments, ())
+    assert check_arguments(arguments) == (arguments, ())
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_what_is_right_stays_as_it_was_written(arguments: str) -> None:
     ],
 )
 def test_what_cannot_be_meant_otherwise_is_put_right(arguments: str, expected_arguments: object) -> None:
-    text, faults = checked(arguments)
+    text, faults = check_arguments(arguments)
     assert (json.loads(text), faults) == (expected_arguments, ())
 
 
@@ -74,22 +74,22 @@ def test_what_cannot_be_meant_otherwise_is_put_right(arguments: str, expected_ar
     ],
 )
 def test_what_is_wrong_is_said(arguments: str, fault: str) -> None:
-    (sentence,) = checked(arguments)[1]
+    (sentence,) = check_arguments(arguments)[1]
     assert fault in sentence
     assert len(sentence) < 300
 
 
 def test_what_is_no_json_and_a_tool_there_is_not() -> None:
-    assert "not valid JSON" in checked("path: a")[1][0]
-    assert checked("{}", "close")[1] == ("There is no tool 'close'. The tools are: open, bare.",)
+    assert "not valid JSON" in check_arguments("path: a")[1][0]
+    assert check_arguments("{}", "close")[1] == ("There is no tool 'close'. The tools are: open, bare.",)
 
 
 def test_a_tool_that_says_nothing_of_its_arguments_takes_any() -> None:
-    assert checked('{"x": [1]}', "bare") == ('{"x": [1]}', ())
+    assert check_arguments('{"x": [1]}', "bare") == ('{"x": [1]}', ())
 
 
 def test_a_hundred_faults_are_a_few_sentences() -> None:
-    assert len(checked(json.dumps({"path": "a", **{f"x{at}": 1 for at in range(100)}}))[1]) == 5
+    assert len(check_arguments(json.dumps({"path": "a", **{f"x{at}": 1 for at in range(100)}}))[1]) == 5
 
 
 @pytest.mark.slow

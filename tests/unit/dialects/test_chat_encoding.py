@@ -88,7 +88,7 @@ def test_anthropics_blocks_open_and_close_in_order_and_say_what_was_said(events:
         "message_delta",
         "message_stop",
     ]
-    content = _assembled(stream[1:-2])
+    content = _assemble_blocks(stream[1:-2])
     answer = aggregate_events(events)
     whole: Any = anthropic_whole(answer, "guide", AnthropicAnswerParams())
     assert "".join(block["text"] for block in content if block["type"] == "text") == answer.text
@@ -103,7 +103,7 @@ def test_anthropics_blocks_open_and_close_in_order_and_say_what_was_said(events:
     assert counts["input_tokens"] + counts["cache_read_input_tokens"] == answer.end.usage.prompt
 
 
-def _assembled(stream: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _assemble_blocks(stream: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Put blocks together as Anthropic's client does, and see that each is alone."""
     content: list[dict[str, Any]] = []
     is_open = False

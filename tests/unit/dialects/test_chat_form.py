@@ -27,7 +27,7 @@ def deltas(stream: bytes) -> list[dict[str, object]]:
     return [json.loads(data)["choices"][0]["delta"] for data in re.findall(rb"data: (.*)\n\n", stream)]
 
 
-def fed(edit: StreamEditor, *chunks: bytes) -> bytes:
+def feed_chunks(edit: StreamEditor, *chunks: bytes) -> bytes:
     return b"".join(edit(chunk) for chunk in chunks)
 
 
@@ -48,20 +48,20 @@ def test_what_is_there_already_stays_as_it_is() -> None:
     body = compact({"choices": [{"finish_reason": "stop", "logprobs": {"content": []}, "message": {"refusal": "no"}}]})
     assert CHAT.whole(body) == body
     both = event({"reasoning_content": "a", "reasoning": "a"})
-    assert fed(CHAT.editor(), both) == both
+    assert feed_chunks(CHAT.editor(), both) == both
     plain = event({"content": "a"})
-    assert fed(CHAT.editor(), plain) == plain
+    assert feed_chunks(CHAT.editor(), plain) == plain
 
 
 def test_the_first_delta_has_a_text() -> None:
-    data = fed(CHAT.editor(), event({"role": "assistant", "content": None}), event({"content": "a"}))
+    data = feed_chunks(CHAT.editor(), event({"role": "assistant", "content": None}), event({"content": "a"}))
     assert deltas(data) == [{"role": "assistant", "content": ""}, {"content": "a"}]
 
 
 @given(thoughts=st.lists(TEXTS, min_size=1, max_size=3), text=TEXTS, cut=st.integers(0, 400))
 def test_reasoning_has_both_names_wherever_the_network_cuts(thoughts: list[str], text: str, cut: int) -> None:
     stream = b"".join(event({"reasoning_content": thought}) for thought in thoughts) + event({"content": text})
-    data = fed(CHAT.editor(), stream[:cut], stream[cut:])
+    data = feed_chunks(CHAT.editor(), stream[:cut], stream[cut:])
     parts = deltas(data)
     assert [part["reasoning_content"] for part in parts[:-1]] == thoughts
     assert parts[-1] == {"content": text}

@@ -31,7 +31,7 @@ MARKS = ("<think", "tool_call", "<|", "<｜", "[TOOL", "[THINK", "<function", "<
 each_output = pytest.mark.parametrize("output", OUTPUTS, ids=[output.family for output in OUTPUTS])
 
 
-def reading(output: Output) -> ReadingOptions:
+def options_for(output: Output) -> ReadingOptions:
     family = family_of(output.template)
     return ReadingOptions(family=family, tools=TOOLS, is_open=family.opens)
 
@@ -40,13 +40,13 @@ def events(reader: AnswerReader, pieces: list[str], end: AnswerFinished = DONE) 
     return [event for piece in pieces for event in reader.take_events([TextDelta(piece)])] + reader.take_events([end])
 
 
-def answered(output: Output, pieces: list[str]) -> WholeAnswer:
-    return aggregate_events(events(AnswerReader(reading(output), lambda _: "id"), pieces))
+def read_answer(output: Output, pieces: list[str]) -> WholeAnswer:
+    return aggregate_events(events(AnswerReader(options_for(output), lambda _: "id"), pieces))
 
 
 @each_output
 def test_what_a_family_writes_is_understood(output: Output) -> None:
-    answer = answered(output, [output.raw_text])
+    answer = read_answer(output, [output.raw_text])
     calls = tuple((call.name, json.loads(call.arguments)) for call in answer.calls)
     assert (answer.text, answer.thinking, calls) == (output.text, output.thinking, output.calls)
     assert isinstance(answer.end, AnswerFinished)
@@ -57,20 +57,20 @@ def test_what_a_family_writes_is_understood(output: Output) -> None:
 @pytest.mark.slow(cases=10)
 @each_output
 def test_it_is_the_same_in_pieces(output: Output) -> None:
-    whole = answered(output, [output.raw_text])
-    assert answered(output, list(output.raw_text)) == whole
+    whole = read_answer(output, [output.raw_text])
+    assert read_answer(output, list(output.raw_text)) == whole
     for at in range(len(output.raw_text)):
-        assert answered(output, [output.raw_text[:at], output.raw_text[at:]]) == whole, output.raw_text[:at]
+        assert read_answer(output, [output.raw_text[:at], output.raw_text[at:]]) == whole, output.raw_text[:at]
 
 
 @pytest.mark.slow(cases=6)
 @each_output
 def test_it_is_the_same_cut_at_every_byte_of_the_engines_stream(output: Output) -> None:
-    whole = answered(output, [output.raw_text])
+    whole = read_answer(output, [output.raw_text])
     chunk = {"choices": [{"delta": {"content": output.raw_text}, "finish_reason": "stop"}]}
     stream = f"data: {json.dumps(chunk, ensure_ascii=False)}\n\ndata: [DONE]\n\n".encode()
     for at in range(len(stream)):
-        engine, reader = StreamReader(), AnswerReader(reading(output), lambda _: "id")
+        engine, reader = StreamReader(), AnswerReader(options_for(output), lambda _: "id")
         all_events = [event for part in (stream[:at], stream[at:]) for event in reader.take_events(engine.feed(part))]
         assert aggregate_events(all_events) == whole
 
@@ -78,20 +78,20 @@ def test_it_is_the_same_cut_at_every_byte_of_the_engines_stream(output: Output) 
 @pytest.mark.slow(cases=5)
 @each_output
 def test_it_is_the_same_however_it_is_cut(output: Output) -> None:
-    whole = answered(output, [output.raw_text])
+    whole = read_answer(output, [output.raw_text])
 
     @settings(max_examples=trials(30, deep=500))
     @given(st.lists(st.integers(0, len(output.raw_text)), max_size=12))
     def check(places: list[int]) -> None:
         at = [0, *sorted(places), len(output.raw_text)]
-        assert answered(output, [output.raw_text[begin:end] for begin, end in pairwise(at)]) == whole
+        assert read_answer(output, [output.raw_text[begin:end] for begin, end in pairwise(at)]) == whole
 
     check()
 
 
 @pytest.mark.parametrize("output", [output for output in OUTPUTS if output.calls], ids=lambda output: output.family)
 def test_marks_never_reach_the_client(output: Output) -> None:
-    reader = AnswerReader(reading(output), lambda _: "id")
+    reader = AnswerReader(options_for(output), lambda _: "id")
     for event in events(reader, list(output.raw_text)):
         text = event.text if isinstance(event, TextDelta | ReasoningDelta) else ""
         assert not any(mark in text for mark in MARKS)
@@ -101,7 +101,9 @@ def test_marks_never_reach_the_client(output: Output) -> None:
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
 def test_a_call_cut_off_by_the_limit_is_not_made(output: Output, share: float) -> None:
     cut = output.raw_text[: int(len(output.raw_text) * share)]
-    answer = aggregate_events(events(AnswerReader(reading(output)), [cut], AnswerFinished(reason=FinishReason.LENGTH)))
+    answer = aggregate_events(
+        events(AnswerReader(options_for(output)), [cut], AnswerFinished(reason=FinishReason.LENGTH))
+    )
     assert all(json.loads(call.arguments) in [call for _, call in output.calls] for call in answer.calls)
     assert isinstance(answer.end, AnswerFinished)
     assert answer.end.reason is FinishReason.LENGTH
@@ -114,22 +116,22 @@ def test_anything_a_model_may_write_is_read_the_same_in_pieces(parts: list[str],
     text = "".join(parts)
     for output in (OUTPUTS[0], OUTPUTS[3], OUTPUTS[15]):
         pieces = [text[at : at + size] for at in range(0, len(text), size)]
-        assert answered(output, pieces) == answered(output, [text])
+        assert read_answer(output, pieces) == read_answer(output, [text])
 
 
 @pytest.mark.parametrize("size", [1, 7, 300])
 def test_a_call_after_much_space_and_what_looked_like_one_is_read_the_same(size: int) -> None:
     text = " " * 400 + '{"nam' + "x" * 300 + OUTPUTS[0].raw_text
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
-    answer = answered(OUTPUTS[0], pieces)
-    assert answer == answered(OUTPUTS[0], [text])
+    answer = read_answer(OUTPUTS[0], pieces)
+    assert answer == read_answer(OUTPUTS[0], [text])
     assert [call.name for call in answer.calls] == ["get_weather"]
 
 
 def test_a_long_call_is_read_piece_by_piece() -> None:
     arguments = json.dumps({"city": "x" * 50_000})
     text = f'<tool_call>{{"name": "get_weather", "arguments": {arguments}}}</tool_call>Done.'
-    answer = answered(OUTPUTS[0], [text[at : at + 3] for at in range(0, len(text), 3)])
+    answer = read_answer(OUTPUTS[0], [text[at : at + 3] for at in range(0, len(text), 3)])
     assert (answer.calls[0].arguments, answer.text) == (
         json.dumps(json.loads(arguments), separators=(",", ":")),
         "Done.",
@@ -137,14 +139,14 @@ def test_a_long_call_is_read_piece_by_piece() -> None:
 
 
 def test_text_goes_on_at_once() -> None:
-    reader = AnswerReader(reading(OUTPUTS[0]))
+    reader = AnswerReader(options_for(OUTPUTS[0]))
     assert reader.take_events([TextDelta("Hel")]) == [TextDelta("Hel")]
     assert reader.take_events([TextDelta("lo <to")]) == [TextDelta("lo")], "what may be a mark waits"
     assert reader.take_events([TextDelta("y>")]) == [TextDelta(" <toy>")]
 
 
 def test_reasoning_goes_on_at_once() -> None:
-    reader = AnswerReader(reading(OUTPUTS[3]))
+    reader = AnswerReader(options_for(OUTPUTS[3]))
     assert reader.take_events([TextDelta("Hm")]) == [ReasoningDelta("Hm")]
     assert reader.take_events([TextDelta(" so</thi")]) == [ReasoningDelta(" so")]
 
@@ -173,21 +175,21 @@ def test_of_several_calls_one_at_a_time_is_the_first() -> None:
 
 def test_calls_have_ids_of_their_own_and_as_templates_want_them() -> None:
     two = OUTPUTS[2]
-    calls = aggregate_events(events(AnswerReader(reading(two)), [two.raw_text])).calls
+    calls = aggregate_events(events(AnswerReader(options_for(two)), [two.raw_text])).calls
     assert len({call.id for call in calls}) == 2
     mistral = next(output for output in OUTPUTS if output.family == "mistral, names")
-    calls = aggregate_events(events(AnswerReader(reading(mistral)), [mistral.raw_text])).calls
+    calls = aggregate_events(events(AnswerReader(options_for(mistral)), [mistral.raw_text])).calls
     assert all(len(call.id) == 9 and call.id.isalnum() for call in calls)
     assert new_id(0).startswith("call_")
     kimi = next(output for output in OUTPUTS if output.family.startswith("kimi"))
-    assert [call.id for call in aggregate_events(events(AnswerReader(reading(kimi)), [kimi.raw_text])).calls] == [
+    assert [call.id for call in aggregate_events(events(AnswerReader(options_for(kimi)), [kimi.raw_text])).calls] == [
         "functions.get_weather:0",
         "functions.now:1",
     ]
 
 
 def test_what_an_engine_tells_apart_itself_goes_by() -> None:
-    reader = AnswerReader(reading(OUTPUTS[0]))
+    reader = AnswerReader(options_for(OUTPUTS[0]))
     call = ToolCallDelta(index=0, id="a", name="now", arguments="{}")
     assert reader.take_events([ReasoningDelta("Hm."), call, DONE]) == [
         ReasoningDelta("Hm."),
@@ -200,7 +202,7 @@ def test_probabilities_stay_with_the_text_and_not_with_marks() -> None:
     def token(text: str) -> TokenLogprob:
         return TokenLogprob(token=text, logprob=-0.5, top_logprobs=(TokenAlternative(token=text, logprob=-0.5),))
 
-    reader = AnswerReader(reading(OUTPUTS[2]))
+    reader = AnswerReader(options_for(OUTPUTS[2]))
     pieces = ["<think>", "Hm", "</think>", "So", " it", " is"]
     answer = aggregate_events(reader.take_events([*(TextDelta(piece, (token(piece),)) for piece in pieces), DONE]))
     assert [logprob.token for logprob in answer.logprobs][-3:] == ["So", " it", " is"]

@@ -55,7 +55,7 @@ def form(*, shows_thoughts: bool = True) -> GoogleReplyForm:
     return GoogleReplyForm(model="guide", shows_thoughts=shows_thoughts, id="r1")
 
 
-def written(events: list[Event], framing: StreamFraming, *, shows_thoughts: bool = True) -> bytes:
+def write_events(events: list[Event], framing: StreamFraming, *, shows_thoughts: bool = True) -> bytes:
     encoder = GoogleEncoder(form(shows_thoughts=shows_thoughts), framing)
     return encoder.begin() + b"".join(encoder.feed([event]) for event in events) + encoder.feed([TextDelta("late")])
 
@@ -73,7 +73,7 @@ def parts_of(all_documents: list[Any]) -> list[Any]:
 
 
 def test_a_stream_of_events() -> None:
-    pieces = documents(written(EVENTS, EventFraming()))
+    pieces = documents(write_events(EVENTS, EventFraming()))
     assert {(piece["modelVersion"], piece["responseId"]) for piece in pieces} == {("guide", "r1")}
     assert parts_of(pieces) == [
         {"text": "Hm.", "thought": True},
@@ -88,7 +88,7 @@ def test_a_stream_of_events() -> None:
 
 
 def test_an_array_says_the_same_as_events() -> None:
-    assert json.loads(written(EVENTS, ArrayFraming())) == documents(written(EVENTS, EventFraming()))
+    assert json.loads(write_events(EVENTS, ArrayFraming())) == documents(write_events(EVENTS, EventFraming()))
 
 
 def test_a_whole_answer_is_the_fold_of_its_stream() -> None:
@@ -104,7 +104,7 @@ def test_a_whole_answer_is_the_fold_of_its_stream() -> None:
 
 
 def test_thoughts_are_told_only_to_who_asked_for_them() -> None:
-    pieces = documents(written(EVENTS, EventFraming(), shows_thoughts=False))
+    pieces = documents(write_events(EVENTS, EventFraming(), shows_thoughts=False))
     assert not any("thought" in part for part in parts_of(pieces))
     whole = build_reply(aggregate_events(EVENTS), form(shows_thoughts=False))
     assert isinstance(whole, GenerateContentReply)
@@ -113,7 +113,7 @@ def test_thoughts_are_told_only_to_who_asked_for_them() -> None:
 
 def test_arguments_that_are_no_object_are_not_lost() -> None:
     lost_events: list[Event] = [ToolCallDelta(index=0, name="f", arguments='{"a": '), AnswerFinished()]
-    (call,) = parts_of(documents(written(lost_events, EventFraming())))
+    (call,) = parts_of(documents(write_events(lost_events, EventFraming())))
     assert call["functionCall"]["args"] == {"arguments": '{"a": '}
     assert call["functionCall"]["id"]
 
@@ -124,7 +124,7 @@ def test_a_stream_that_breaks_ends_with_the_error(framing_type: type[StreamFrami
     failed_answer = AnswerFailed(
         error=ErrorBody(code="context_length_exceeded", sentence="x"), status=400, overflow=overflow
     )
-    stream = written([TextDelta("Hel"), failed_answer], framing_type())
+    stream = write_events([TextDelta("Hel"), failed_answer], framing_type())
     pieces = json.loads(stream) if framing_type is ArrayFraming else documents(stream)
     assert pieces[-1] == {
         "error": {
@@ -137,7 +137,7 @@ def test_a_stream_that_breaks_ends_with_the_error(framing_type: type[StreamFrami
 
 
 def test_an_answer_without_a_word_has_a_part_all_the_same() -> None:
-    (only,) = documents(written([AnswerFinished(reason=FinishReason.LENGTH)], EventFraming()))
+    (only,) = documents(write_events([AnswerFinished(reason=FinishReason.LENGTH)], EventFraming()))
     assert only["candidates"] == [
         {"content": {"parts": [{"text": ""}], "role": "model"}, "finishReason": "MAX_TOKENS", "index": 0}
     ]

@@ -58,13 +58,13 @@ def events_of(stream: bytes) -> list[dict[str, Any]]:
     return documents
 
 
-def streamed(encoder: LmStudioEncoder, events: list[Event]) -> list[dict[str, Any]]:
+def stream_events(encoder: LmStudioEncoder, events: list[Event]) -> list[dict[str, Any]]:
     return events_of(encoder.begin() + b"".join(map(encoder.take_event, events)))
 
 
 def test_reasoning_then_a_message_as_lm_studio_streams_them() -> None:
     answer: list[Event] = [ReasoningDelta("Need"), ReasoningDelta(" to."), TextDelta("The "), TextDelta("model")]
-    assert streamed(LmStudioEncoder("gpt-oss-20b", response_id="resp_1"), [AnswerStarted(), *answer, END]) == [
+    assert stream_events(LmStudioEncoder("gpt-oss-20b", response_id="resp_1"), [AnswerStarted(), *answer, END]) == [
         {"type": "chat.start", "model_instance_id": "gpt-oss-20b"},
         {"type": "prompt_processing.start"},
         {"type": "prompt_processing.progress", "progress": 1},
@@ -119,14 +119,16 @@ def test_a_load_is_told_of_while_it_goes_on() -> None:
 
 def test_a_load_nobody_was_told_of_still_counts() -> None:
     encoder = LmStudioEncoder("m")
-    streamed(encoder, [AnswerStarted(load_s=2.5), END])
+    stream_events(encoder, [AnswerStarted(load_s=2.5), END])
     assert encoder.result is not None
     assert encoder.result.stats.model_load_time_seconds == 2.5
 
 
 def test_an_error_is_told_and_what_was_written_is_not_lost() -> None:
     broke = AnswerFailed(error=ErrorBody(code="crashed", sentence="It crashed.", hint="Try again."), status=502)
-    *_, error, end = streamed(LmStudioEncoder("m", response_id="resp_1"), [AnswerStarted(), TextDelta("Half"), broke])
+    *_, error, end = stream_events(
+        LmStudioEncoder("m", response_id="resp_1"), [AnswerStarted(), TextDelta("Half"), broke]
+    )
     assert error == {
         "type": "error",
         "error": {"type": "internal_error", "message": "It crashed. Try again.", "code": "crashed"},
@@ -141,7 +143,7 @@ def test_a_call_of_a_tool_that_was_not_offered_is_a_failure() -> None:
         ToolCallDelta(index=0, id="1", name="search", arguments='{"q":'),
         ToolCallDelta(index=0, arguments="1}"),
     ]
-    events = streamed(LmStudioEncoder("m"), [AnswerStarted(), *calls, END])
+    events = stream_events(LmStudioEncoder("m"), [AnswerStarted(), *calls, END])
     failure, end = events[-2:]
     assert failure["type"] == "tool_call.failure"
     assert failure["metadata"] == {"type": "invalid_name", "tool_name": "search", "arguments": {"q": 1}}
@@ -186,13 +188,13 @@ def test_whatever_comes_is_a_stream_that_ends_and_comes_to_its_result(
     )
     assert GRAMMAR.fullmatch(" ".join(event["type"] for event in all_events))
     assert all_events[-1]["result"] == json.loads(msgspec.json.encode(encoder.result))
-    assert folded(all_events) == [
+    assert fold_events(all_events) == [
         item for item in all_events[-1]["result"]["output"] if item["type"] != "invalid_tool_call"
     ]
     assert ("error" in {event["type"] for event in all_events}) == isinstance(events[-1], AnswerFailed)
 
 
-def folded(events: list[dict[str, Any]]) -> list[dict[str, str]]:
+def fold_events(events: list[dict[str, Any]]) -> list[dict[str, str]]:
     """Return what a client puts together from the pieces."""
     output: list[dict[str, str]] = []
     for event in events:

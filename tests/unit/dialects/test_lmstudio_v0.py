@@ -63,7 +63,7 @@ def form(now: float = 10.0) -> LmStudioV0Form:
     return LmStudioV0Form(lambda: ABOUT, started_at=8.0, clock=lambda: now)
 
 
-def edited(chunks: Sequence[bytes]) -> bytes:
+def edit_chunks(chunks: Sequence[bytes]) -> bytes:
     edit = form().editor()
     return b"".join(map(edit, chunks))
 
@@ -83,7 +83,7 @@ def test_a_whole_answer_keeps_its_bytes_and_gains_the_blocks() -> None:
 
 @pytest.mark.parametrize("chunks", [PLAIN, WITH_USAGE])
 def test_a_stream_says_at_its_end_what_the_whole_answer_says(chunks: list[bytes]) -> None:
-    stream = edited(chunks)
+    stream = edit_chunks(chunks)
     last = last_before_done(stream)
     assert {name: last[name] for name in BLOCKS} == BLOCKS
     assert stream.startswith(b"".join(TEXTS))
@@ -96,8 +96,8 @@ def test_a_stream_says_at_its_end_what_the_whole_answer_says(chunks: list[bytes]
 def test_where_the_network_cuts_a_stream_changes_nothing(cuts: list[int], chunks: list[bytes], line_end: bytes) -> None:
     stream = b"".join(chunks).replace(b"\n", line_end)
     at = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
-    whole = edited([stream])
-    assert edited([stream[begin:end] for begin, end in itertools.pairwise(at)]) == whole
+    whole = edit_chunks([stream])
+    assert edit_chunks([stream[begin:end] for begin, end in itertools.pairwise(at)]) == whole
     assert b'"stats"' in whole
 
 
@@ -111,7 +111,7 @@ def test_texts_go_on_at_once_and_only_the_end_waits_for_the_end() -> None:
 
 def test_an_error_of_the_engine_and_comments_pass_unchanged() -> None:
     error = b'data: {"error":{"code":500,"message":"no"}}\n\n'
-    assert edited([*TEXTS, b": ping\n\n", error]) == b"".join([*TEXTS, b": ping\n\n", error])
+    assert edit_chunks([*TEXTS, b": ping\n\n", error]) == b"".join([*TEXTS, b": ping\n\n", error])
 
 
 @pytest.mark.parametrize(

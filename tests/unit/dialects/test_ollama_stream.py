@@ -59,7 +59,7 @@ def form(kind: str) -> OllamaReplyForm:
     return (OllamaChatForm if kind == "chat" else OllamaGenerateForm)("guide", lambda: WHEN)
 
 
-def streamed(events: Iterable[Event], kind: str = "chat") -> list[dict[str, Any]]:
+def stream_lines(events: Iterable[Event], kind: str = "chat") -> list[dict[str, Any]]:
     lines = OllamaLineEncoder(form(kind), ids())
     data = lines.feed(events) + lines.feed([BROKE_OFF])
     assert data.endswith(b"\n")
@@ -74,7 +74,7 @@ def at_once(events: Iterable[Event], kind: str = "chat") -> dict[str, Any] | Ans
 def test_a_chat_as_clients_know_it() -> None:
     events: list[Event] = [AnswerStarted(), ReasoningDelta("Hm."), TextDelta("Hel"), TextDelta("lo"), END]
     base = {"model": "guide", "created_at": WHEN}
-    assert streamed(events) == [
+    assert stream_lines(events) == [
         {**base, "message": {"role": "assistant", "content": "", "thinking": "Hm."}, "done": False},
         {**base, "message": {"role": "assistant", "content": "Hel"}, "done": False},
         {**base, "message": {"role": "assistant", "content": "lo"}, "done": False},
@@ -92,7 +92,7 @@ def test_a_chat_as_clients_know_it() -> None:
 def test_a_completion_as_clients_know_it() -> None:
     events: list[Event] = [TextDelta("a"), AnswerFinished(reason=FinishReason.LENGTH)]
     base = {"model": "guide", "created_at": WHEN}
-    assert streamed(events, "generate") == [
+    assert stream_lines(events, "generate") == [
         {**base, "response": "a", "done": False},
         {**base, "response": "", "done": True, "done_reason": "length"},
     ]
@@ -114,7 +114,7 @@ def test_what_is_counted_took_time_also_where_the_engine_has_no_clock(
 ) -> None:
     """Clients divide by it, and those written in Go and Rust do not look first."""
     events: list[Event] = [TextDelta("a"), AnswerFinished(usage=TokenUsage(prompt=7, completion=3), timings=timings)]
-    last, answer = streamed(events, kind)[-1], at_once(events, kind)
+    last, answer = stream_lines(events, kind)[-1], at_once(events, kind)
     assert isinstance(answer, dict)
     for reply in (last, answer):
         assert (reply["prompt_eval_duration"], reply["eval_duration"]) == (prompt_s * 1e9, answer_s * 1e9)
@@ -128,7 +128,7 @@ def test_tool_calls_come_whole_with_objects_and_ids() -> None:
         ToolCallDelta(index=0, arguments='{"x":\n1}}'),
         AnswerFinished(reason=FinishReason.TOOL_CALLS),
     ]
-    called_line, last = streamed(events)
+    called_line, last = stream_lines(events)
     assert called_line["message"] == {
         "role": "assistant",
         "content": "",
@@ -143,7 +143,7 @@ def test_tool_calls_come_whole_with_objects_and_ids() -> None:
 @pytest.mark.parametrize("arguments", ['{"a": ', "[1]", "3", "null", "[" * 5000])
 def test_arguments_that_are_no_object_are_shown_as_text(arguments: str) -> None:
     events: list[Event] = [ToolCallDelta(index=0, name="f", arguments=arguments), END]
-    text, called_line, _ = streamed(events)
+    text, called_line, _ = stream_lines(events)
     assert text["message"]["content"] == arguments
     assert called_line["message"]["tool_calls"][0]["function"]["arguments"] == {}
     whole_answer = at_once(events)
@@ -155,7 +155,7 @@ def test_probabilities_stand_beside_their_text() -> None:
     token_logprob = TokenLogprob(
         token="a", logprob=-0.5, bytes=(97,), top_logprobs=(TokenAlternative(token="b", logprob=-1.0),)
     )
-    (first, _) = streamed([TextDelta("a", (token_logprob,)), END])
+    (first, _) = stream_lines([TextDelta("a", (token_logprob,)), END])
     assert first["logprobs"] == [
         {"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": [{"token": "b", "logprob": -1.0}]}
     ]
@@ -163,12 +163,12 @@ def test_probabilities_stand_beside_their_text() -> None:
 
 def test_a_failure_is_the_last_line_or_the_whole_answer() -> None:
     failed_answer = AnswerFailed(error=ErrorBody(code="crashed", sentence="It crashed.", hint="Try again."), status=502)
-    assert streamed([TextDelta("a"), failed_answer, TextDelta("b")])[1:] == [{"error": "It crashed. Try again."}]
+    assert stream_lines([TextDelta("a"), failed_answer, TextDelta("b")])[1:] == [{"error": "It crashed. Try again."}]
     assert at_once([TextDelta("a"), failed_answer]) == failed_answer
 
 
 def test_a_stream_that_just_stops_is_said_to_have_failed() -> None:
-    assert streamed([TextDelta("a")])[-1] == {"error": "The engine cut off its answer."}
+    assert stream_lines([TextDelta("a")])[-1] == {"error": "The engine cut off its answer."}
     assert isinstance(at_once([TextDelta("a")]), AnswerFailed)
 
 
@@ -204,7 +204,7 @@ sequences = st.lists(deltas | ends, max_size=12) | st.tuples(st.lists(deltas, ma
 
 @given(events=sequences, kind=st.sampled_from(["chat", "generate"]))
 def test_any_events_make_a_valid_stream(events: list[Event], kind: str) -> None:
-    *before, last = streamed(events, kind)
+    *before, last = stream_lines(events, kind)
     for line in before:
         assert line["done"] is False
         assert "done_reason" not in line
@@ -214,7 +214,7 @@ def test_any_events_make_a_valid_stream(events: list[Event], kind: str) -> None:
 
 @given(events=sequences, kind=st.sampled_from(["chat", "generate"]))
 def test_the_stream_read_back_is_the_whole_answer(events: list[Event], kind: str) -> None:
-    lines, reply = streamed(events, kind), at_once(events, kind)
+    lines, reply = stream_lines(events, kind), at_once(events, kind)
     if isinstance(reply, AnswerFailed):
         assert lines[-1] == {"error": f"{reply.error.sentence} {reply.error.hint}".strip()}
         return

@@ -102,7 +102,7 @@ def source() -> bytes:
     return source_bytes.getvalue()
 
 
-def built(variant: EngineVariant, stage: Path, tools: str) -> tuple[str, dict[str, str]]:
+def build_variant(variant: EngineVariant, stage: Path, tools: str) -> tuple[str, dict[str, str]]:
     """Build it; return what it was built with and what its build was told."""
     uv = uv_program()
     assert uv is not None
@@ -114,7 +114,7 @@ def built(variant: EngineVariant, stage: Path, tools: str) -> tuple[str, dict[st
     return version, setting
 
 
-def locked(index: Index, version: str) -> str:
+def write_lock(index: Index, version: str) -> str:
     return f"{TOOL}=={version} --hash=sha256:{index.hashes[version]}\n"
 
 
@@ -127,21 +127,23 @@ def source_of(variant: EngineVariant) -> bytes:
 def test_a_build_is_told_its_settings_and_done_again_where_they_change(
     variant: EngineVariant, index: Index, tmp_path: Path
 ) -> None:
-    tools = locked(index, "1.0")
-    assert built(variant, tmp_path / "one", tools) == ("1.0", variant.build_settings)
+    tools = write_lock(index, "1.0")
+    assert build_variant(variant, tmp_path / "one", tools) == ("1.0", variant.build_settings)
     other = msgspec.structs.replace(variant, build_settings={"cmake.define.FLAGS": "-O1"})
-    assert built(other, tmp_path / "two", tools) == ("1.0", other.build_settings)
+    assert build_variant(other, tmp_path / "two", tools) == ("1.0", other.build_settings)
 
 
 def test_what_it_is_built_with_has_a_hash_of_its_own(variant: EngineVariant, index: Index, tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault) as error:
-        built(variant, tmp_path / "one", locked(index, "1.0").replace(index.hashes["1.0"], index.hashes["2.0"]))
+        build_variant(
+            variant, tmp_path / "one", write_lock(index, "1.0").replace(index.hashes["1.0"], index.hashes["2.0"])
+        )
     assert "Hash mismatch" in error.value.body.detail
 
 
 def test_nothing_is_built_that_does_not_say_so(variant: EngineVariant, index: Index, tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault):
-        built(msgspec.structs.replace(variant, builds=False), tmp_path / "one", locked(index, "1.0"))
+        build_variant(msgspec.structs.replace(variant, builds=False), tmp_path / "one", write_lock(index, "1.0"))
 
 
 @pytest.mark.slow

@@ -108,7 +108,7 @@ def left_in(shelf: VersionStore, tmp_path: Path) -> list[Path]:
     return list((tmp_path / "engines" / STAGE).iterdir())
 
 
-def imported(place: EngineLocation) -> str:
+def import_package(place: EngineLocation) -> str:
     """The version and the folder that the environment's own Python finds."""
     code = f"import {MODULE} as m; print(m.__version__, m.__file__)"
     process = subprocess.run([str(place.python), "-c", code], capture_output=True, text=True, check=True)
@@ -127,7 +127,7 @@ async def test_a_version_is_made_proved_and_used(
     assert (state.current, state.previous, state.proofs) == ("1.0-cpu", BUNDLED, {"1.0-cpu": GOOD})
     place = shelf.find_place("fake", "1.0-cpu")
     assert place is not None
-    assert await asyncio.to_thread(imported, place) == f"1.0 {place.folder}"
+    assert await asyncio.to_thread(import_package, place) == f"1.0 {place.folder}"
     assert judge.calls[0][0] != place.folder, "it was proved before it was put in its place"
     assert left_in(shelf, tmp_path) == []
     assert stages[0] == "Creating an environment"
@@ -258,7 +258,7 @@ def archive_recipe(tmp_path: Path) -> InstallRecipe:
     )
 
 
-def published(server: ReleaseServer, tmp_path: Path) -> None:
+def publish_release(server: ReleaseServer, tmp_path: Path) -> None:
     import zipfile  # noqa: PLC0415 -- for this one archive
 
     path = tmp_path / "made.zip"
@@ -272,7 +272,7 @@ def published(server: ReleaseServer, tmp_path: Path) -> None:
 async def test_an_archive_of_a_release_is_installed_and_its_source_kept(
     installer: Installer, shelf: VersionStore, server: ReleaseServer, tmp_path: Path
 ) -> None:
-    published(server, tmp_path)
+    publish_release(server, tmp_path)
     recipe, stages = archive_recipe(tmp_path), []
     manifest = await installer.install_version(
         recipe, recipe.variants[0], InstallOptions(), lambda stage, part: stages.append((stage, part))
@@ -290,7 +290,7 @@ async def test_an_archive_of_a_release_is_installed_and_its_source_kept(
 async def test_a_bundle_installs_where_there_is_no_network(  # noqa: PLR0913, PLR0917 -- fixtures
     installer: Installer, shelf: VersionStore, index: Index, server: ReleaseServer, tmp_path: Path, kind: VariantKind
 ) -> None:
-    published(server, tmp_path)
+    publish_release(server, tmp_path)
     recipe = index.recipe(tmp_path, "1.0") if kind is VariantKind.VENV else archive_recipe(tmp_path)
     bundle = tmp_path / "fake.bundle"
     (tmp_path / "stage").mkdir()
@@ -307,7 +307,7 @@ async def test_a_bundle_installs_where_there_is_no_network(  # noqa: PLR0913, PL
 async def test_a_bundle_that_was_changed_or_is_for_another_engine_is_refused(
     installer: Installer, index: Index, server: ReleaseServer, tmp_path: Path
 ) -> None:
-    published(server, tmp_path)
+    publish_release(server, tmp_path)
     recipe, bundle = archive_recipe(tmp_path), tmp_path / "fake.bundle"
     (tmp_path / "stage").mkdir()
     await make_bundle(

@@ -18,7 +18,7 @@ from app.engine_store.recipe import InstallRecipe, read_recipes
 from app.engine_store.version_store import VersionStore
 from tests.unit.engine_store.package_index import MODULE, PACKAGE, Index, wheel
 from tests.unit.engine_store.release_server import REPOSITORY, ReleaseServer
-from tests.unit.engine_store.test_installer import HERE, imported, index, installer, judge, server, shelf
+from tests.unit.engine_store.test_installer import HERE, import_package, index, installer, judge, server, shelf
 
 __all__ = ["index", "installer", "judge", "server", "shelf"]
 
@@ -61,7 +61,7 @@ async def version_installed(installer: Installer, shelf: VersionStore, recipe: I
     assert place is not None
     assert manifest.manifest.version == "1.0", "whatever it was compiled for"
     assert not list(place.folder.rglob("*.whl"))
-    line = await asyncio.to_thread(imported, place)
+    line = await asyncio.to_thread(import_package, place)
     code = f"import importlib.metadata as m; print(m.version({PACKAGE!r}))"
     process = await asyncio.to_thread(
         subprocess.run, [str(place.python), "-c", code], capture_output=True, text=True, check=True

@@ -182,7 +182,7 @@ async def test_a_server_that_refuses_and_one_that_is_none(
 CONTENT = b"weights" * 100_000
 
 
-async def fetched(
+async def fetch_content(
     server: ReleaseServer, fetcher: ReleaseFetcher, path: Path, *, sha256: str | None = None
 ) -> list[int]:
     server.files["file"] = CONTENT
@@ -197,7 +197,7 @@ async def fetched(
 async def test_a_file_is_fetched_and_its_progress_told(
     server: ReleaseServer, fetcher: ReleaseFetcher, tmp_path: Path
 ) -> None:
-    amounts = await fetched(server, fetcher, tmp_path / "file")
+    amounts = await fetch_content(server, fetcher, tmp_path / "file")
     assert (tmp_path / "file").read_bytes() == CONTENT
     assert amounts == sorted(amounts)
     assert amounts[-1] == len(CONTENT)
@@ -207,7 +207,7 @@ async def test_a_file_with_another_hash_is_refused(
     server: ReleaseServer, fetcher: ReleaseFetcher, tmp_path: Path
 ) -> None:
     with pytest.raises(EnvironmentFault, match="SHA-256 differs") as error:
-        await fetched(server, fetcher, tmp_path / "file", sha256="ab" * 32)
+        await fetch_content(server, fetcher, tmp_path / "file", sha256="ab" * 32)
     assert error.value.code == "checksum"
 
 
@@ -215,7 +215,7 @@ async def test_a_file_without_a_hash_is_not_even_asked_for(
     server: ReleaseServer, fetcher: ReleaseFetcher, tmp_path: Path
 ) -> None:
     with pytest.raises(EnvironmentFault, match="no checksum"):
-        await fetched(server, fetcher, tmp_path / "file", sha256="")
+        await fetch_content(server, fetcher, tmp_path / "file", sha256="")
     assert server.downloads == []
 
 
@@ -234,7 +234,7 @@ async def test_a_download_that_breaks_off_is_said(
 ) -> None:
     server.cut_after = 1000
     with pytest.raises(EnvironmentFault, match="cannot be reached"):
-        await fetched(server, fetcher, tmp_path / "file")
+        await fetch_content(server, fetcher, tmp_path / "file")
 
 
 @pytest.mark.parametrize("target", ["http://example.com/x", "ftp://127.0.0.1/x", "file:///etc/passwd"])
@@ -246,4 +246,4 @@ async def test_a_way_that_is_not_safe_is_not_taken(
     if target.startswith("ftp"):
         server.redirect = target
         with pytest.raises(EnvironmentFault):
-            await fetched(server, fetcher, tmp_path / "file")
+            await fetch_content(server, fetcher, tmp_path / "file")

@@ -318,7 +318,7 @@ async def test_the_marks_of_a_gap_are_the_last_three_and_what_all_begins_with(
 # ----- conversations
 
 
-def spoken(role: MessageRole, text: str) -> ConversationMessage:
+def make_message(role: MessageRole, text: str) -> ConversationMessage:
     return ConversationMessage(role, (Text(text),))
 
 
@@ -329,7 +329,7 @@ ROLES = st.sampled_from([MessageRole.SYSTEM, MessageRole.USER, MessageRole.ASSIS
 def test_all_that_was_said_is_sent_once_and_in_order_with_one_system_message_at_the_top(
     roles: list[MessageRole],
 ) -> None:
-    messages = [spoken(role, f"t{at}") for at, role in enumerate(roles)]
+    messages = [make_message(role, f"t{at}") for at, role in enumerate(roles)]
     ordered_messages = in_order(messages)
     text = "".join(message.text for message in ordered_messages)
     places = [text.index(f"t{at}") for at in range(len(roles))]

@@ -13,7 +13,7 @@ CHUNKS = [b"a", b"data: {}\n\n", b"0\r\n\r\n", b"\r\n", b"x" * 300]
 FRAMED = b"".join(b"%x;x=1\r\n%b\r\n" % (len(chunk), chunk) for chunk in CHUNKS) + b"0\r\nX-Trailer: 1\r\n\r\n"
 
 
-def fed(body: Body, *pieces: bytes) -> bytes:
+def feed_pieces(body: Body, *pieces: bytes) -> bytes:
     return b"".join(map(body.feed, pieces))
 
 
@@ -22,7 +22,7 @@ def test_chunks_are_whole_however_they_are_cut(cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), len(FRAMED)]
     body = ChunkedBody()
     pieces = [FRAMED[start:end] for start, end in pairwise(edges)]
-    assert fed(body, *pieces) == b"".join(CHUNKS)
+    assert feed_pieces(body, *pieces) == b"".join(CHUNKS)
     assert body.is_over
     assert body.surplus == b""
     assert body.ends_with_connection()
@@ -59,10 +59,10 @@ def test_a_chunk_begins_where_none_is_open() -> None:
 
 def test_what_follows_the_end_is_kept_apart() -> None:
     body = ChunkedBody()
-    assert fed(body, b"1\r\na\r\n0\r\n\r\nHTTP/1.1 200 OK") == b"a"
+    assert feed_pieces(body, b"1\r\na\r\n0\r\n\r\nHTTP/1.1 200 OK") == b"a"
     assert body.surplus == b"HTTP/1.1 200 OK"
     counted_body = body_of(read_head(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")[0])  # type: ignore[index]
-    assert fed(counted_body, b"abc") == b"ab"
+    assert feed_pieces(counted_body, b"abc") == b"ab"
     assert (counted_body.is_over, counted_body.surplus) == (True, b"c")
 
 
@@ -72,7 +72,7 @@ def test_what_follows_the_end_is_kept_apart() -> None:
 )
 def test_what_is_no_chunk_is_refused(wrong: bytes) -> None:
     with pytest.raises(ValueError, match=r"chunk|line"):
-        fed(ChunkedBody(), wrong, b"\r\n")
+        feed_pieces(ChunkedBody(), wrong, b"\r\n")
 
 
 def test_a_head_is_read_with_what_follows_it_and_interim_answers_are_passed_over() -> None:

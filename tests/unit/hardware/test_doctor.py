@@ -23,7 +23,7 @@ SECRET = "8932f937-d72c-4106-c12f-20bd9faed9f6"
 LISTS = {"llama.cpp": ["CPU: Some processor (24000 MiB, 20000 MiB free)"]}
 
 
-def reported(machine: Machine, raw: dict[str, object]) -> DoctorReport:
+def make_report(machine: Machine, raw: dict[str, object]) -> DoctorReport:
     new_report = build_report(
         machine,
         raw,
@@ -38,7 +38,7 @@ def reported(machine: Machine, raw: dict[str, object]) -> DoctorReport:
 @pytest.mark.parametrize("fixture", sample(ALL, 40), ids=lambda fixture: fixture.name)
 def test_a_report_of_any_recorded_machine_comes_to_that_machine(fixture: MachineFixture) -> None:
     raw = fixture.evidence() | {"engines": dict(fixture.table("engines"))}
-    report = reported(replay_record(raw), raw)
+    report = make_report(replay_record(raw), raw)
     assert replay_record(report.raw) == report.machine
     assert report.machine.cpu.model == replay_record(raw).cpu.model
 
@@ -97,7 +97,7 @@ def test_families_that_failed_then_are_not_run_again() -> None:
         ]
     )
     assert not machine.gpus
-    report = reported(machine, raw)
+    report = make_report(machine, raw)
     assert replay_record(report.raw) == report.machine
     assert [probe.outcome for probe in report.machine.probes] == ["ok", "crashed", "timeout", "ok"]
 
@@ -114,7 +114,7 @@ def test_ids_of_cards_become_stand_ins_that_still_join_what_two_drivers_saw() ->
     }
     machine = replay_record(raw)
     assert len(machine.gpus) == 1
-    report = reported(machine, raw)
+    report = make_report(machine, raw)
     data = msgspec.json.encode(report)
     assert replay_record(report.raw) == report.machine
     assert SECRET.encode() not in data
@@ -129,7 +129,7 @@ def test_something_else_is_no_report(data: bytes) -> None:
 
 def test_a_report_of_a_later_format_says_so() -> None:
     fixture = ALL[0]
-    report = reported(replay_record(fixture.evidence()), dict(fixture.evidence()))
+    report = make_report(replay_record(fixture.evidence()), dict(fixture.evidence()))
     later = msgspec.json.encode(msgspec.structs.replace(report, format=99))
     with pytest.raises(BadRequest, match="later Roundhouse"):
         read_report(later)

@@ -110,10 +110,10 @@ def test_a_loader_without_drivers_is_no_answer(library: Library) -> None:
 
 
 def test_no_loader_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> None:
+    def raise_missing(name: str) -> None:
         raise OSError(f"{name}: cannot open")
 
-    monkeypatch.setattr(vulkan, "ctypes", SimpleNamespace(**{**vars(ctypes), "CDLL": missing}))
+    monkeypatch.setattr(vulkan, "ctypes", SimpleNamespace(**{**vars(ctypes), "CDLL": raise_missing}))
     with pytest.raises(NoAnswer, match="cannot open"):
         read_vulkan()
 

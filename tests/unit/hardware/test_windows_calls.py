@@ -215,7 +215,7 @@ def test_luids_are_written_as_counters_write_them() -> None:
     assert luid_text(0xABCDEF01, -1) == "0xffffffff_0xabcdef01"
 
 
-def playing(monkeypatch: pytest.MonkeyPatch, library: object) -> None:
+def play_library(monkeypatch: pytest.MonkeyPatch, library: object) -> None:
     for module in (calls, dxgi, dxgi):
         monkeypatch.setattr(module, "load_library", lambda _name: library)
 
@@ -246,14 +246,14 @@ class PlayedKernel32:
 def test_memory_by_the_system_the_firmware_and_the_job(
     monkeypatch: pytest.MonkeyPatch, flags: int, limit: int | None
 ) -> None:
-    playing(monkeypatch, PlayedKernel32(installed_kib=32 << 20, flags=flags))
+    play_library(monkeypatch, PlayedKernel32(installed_kib=32 << 20, flags=flags))
     windows_memory = read_windows_memory()
     assert (windows_memory.total, windows_memory.available, windows_memory.installed) == (31 * GIB, 20 * GIB, 32 * GIB)
     assert windows_memory.job_limit == limit
 
 
 def test_firmware_that_does_not_say_how_much_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    playing(monkeypatch, PlayedKernel32())
+    play_library(monkeypatch, PlayedKernel32())
     assert read_windows_memory().installed is None
 
 
@@ -280,15 +280,15 @@ class PlayedGdi:
 
 def test_an_adapters_place_on_the_bus(monkeypatch: pytest.MonkeyPatch) -> None:
     gdi = PlayedGdi([1, 0, 0])
-    playing(monkeypatch, gdi)
+    play_library(monkeypatch, gdi)
     assert adapter_address(0xD1B2, 0) == ([1, 0, 0], 0x2B)
     assert gdi.closed_handle == 0x40000040
 
 
 def test_an_adapter_that_is_on_no_bus_or_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    playing(monkeypatch, PlayedGdi([0xFFFFFFFF] * 3))
+    play_library(monkeypatch, PlayedGdi([0xFFFFFFFF] * 3))
     assert adapter_address(1, 0) == ([], 0x2B)
-    playing(monkeypatch, PlayedGdi([], opens=False))
+    play_library(monkeypatch, PlayedGdi([], opens=False))
     assert adapter_address(1, 0) == ([], None)
 
 
@@ -344,14 +344,14 @@ def test_what_all_programs_use_of_each_adapter(monkeypatch: pytest.MonkeyPatch) 
             ],
         }
     )
-    playing(monkeypatch, pdh)
+    play_library(monkeypatch, pdh)
     assert read_usage() == [AdapterUsage(luid="0x00000000_0x0000d1b2", dedicated=6 * GIB, shared=GIB)]
     assert pdh.is_closed
 
 
 def test_a_system_without_such_counters_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     pdh = PlayedPdh({})
-    playing(monkeypatch, pdh)
+    play_library(monkeypatch, pdh)
     with pytest.raises(NoAnswer, match="no counters"):
         read_usage()
     assert pdh.is_closed

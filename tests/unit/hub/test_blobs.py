@@ -24,14 +24,14 @@ def blobs(tmp_path: Path) -> BlobStore:
 
 
 def upload(blobs: BlobStore, data: bytes = DATA, digest: str = DIGEST) -> None:
-    with taking(blobs, digest, len(data)) as session:
+    with take_upload(blobs, digest, len(data)) as session:
         session.write_piece(data[:100])
         session.write_piece(data[100:])
         session.move_into_place()
 
 
 @contextmanager
-def taking(blobs: BlobStore, digest: str = DIGEST, expected_bytes: int | None = None) -> Iterator[BlobUpload]:
+def take_upload(blobs: BlobStore, digest: str = DIGEST, expected_bytes: int | None = None) -> Iterator[BlobUpload]:
     session = blobs.start_upload(digest, expected_bytes=expected_bytes)
     try:
         session.open_file()
@@ -40,7 +40,7 @@ def taking(blobs: BlobStore, digest: str = DIGEST, expected_bytes: int | None = 
         session.close_and_clean()
 
 
-def left(tmp_path: Path) -> list[str]:
+def list_blobs(tmp_path: Path) -> list[str]:
     return sorted(file.name for file in (tmp_path / "blobs").iterdir())
 
 
@@ -50,19 +50,19 @@ def test_an_upload_is_there_whole(blobs: BlobStore, tmp_path: Path) -> None:
     assert blobs.has_blob(DIGEST)
     assert blobs.has_blob(DIGEST.replace(":", "-")), "Ollama writes it both ways"
     assert blobs.blob_path(DIGEST).read_bytes() == DATA
-    assert left(tmp_path) == [DIGEST.replace(":", "-")]
+    assert list_blobs(tmp_path) == [DIGEST.replace(":", "-")]
 
 
 def test_what_is_not_what_its_digest_says_is_refused_and_leaves_nothing(blobs: BlobStore, tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="digest mismatch"):
         upload(blobs, data=DATA + b"x")
-    assert left(tmp_path) == []
+    assert list_blobs(tmp_path) == []
 
 
 def test_an_upload_that_is_broken_off_leaves_nothing(blobs: BlobStore, tmp_path: Path) -> None:
-    with taking(blobs) as session:
+    with take_upload(blobs) as session:
         session.write_piece(DATA)
-    assert left(tmp_path) == []
+    assert list_blobs(tmp_path) == []
 
 
 @pytest.mark.parametrize("expected_bytes", [None, 1 << 40])
@@ -74,10 +74,10 @@ def test_a_disk_without_room_is_not_filled(
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(free))
     with (
         pytest.raises(StorageFault, match="not enough disk space"),
-        taking(blobs, expected_bytes=expected_bytes) as session,
+        take_upload(blobs, expected_bytes=expected_bytes) as session,
     ):
         session.write_piece(DATA + DATA)
-    assert left(tmp_path) == []
+    assert list_blobs(tmp_path) == []
 
 
 @pytest.mark.parametrize(

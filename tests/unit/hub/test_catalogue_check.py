@@ -12,7 +12,7 @@ from app.hub.repositories.catalogue_check import check_entries
 from app.hub.repositories.catalogue_entry import CatalogueEntry
 from app.hub.repositories.catalogue_facts import catalogue_facts
 from tests.fake_hub.hub import FakeHub
-from tests.fake_hub.server import serving
+from tests.fake_hub.server import serve_hub
 
 PARAMETERS = 100_000_000
 WEIGHTS = b"w" * (PARAMETERS // 8)
@@ -34,7 +34,7 @@ ENTRY = CatalogueEntry(
 
 @pytest.fixture
 def hub() -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served_hub:
+    with serve_hub(FakeHub()) as served_hub:
         plain = {"model.safetensors": WEIGHTS, "config.json": b"{}"}
         served_hub.add("org/Tiny-GGUF", {"t-Q4_K_M.gguf": WEIGHTS})
         served_hub.add("org/Gated-GGUF", {"t-Q4_K_M.gguf": WEIGHTS}, gated="manual")

@@ -64,10 +64,10 @@ def test_a_draft_needs_the_same_tokens(tmp_path: Path, model: Path) -> None:
     assert companions.why_no_draft(model, TinyLlama(layers=1).write(tmp_path / "small.gguf")) == ""
     words = vocabulary()
     swapped_words = [*words[:40], words[41], words[40], *words[42:]]
-    assert "its tokens differ" in companions.why_no_draft(model, spoken(tmp_path / "swapped.gguf", swapped_words))
-    assert companions.why_no_draft(model, spoken(tmp_path / "padded.gguf", [*words, "<pad>"])) == ""
+    assert "its tokens differ" in companions.why_no_draft(model, write_words(tmp_path / "swapped.gguf", swapped_words))
+    assert companions.why_no_draft(model, write_words(tmp_path / "padded.gguf", [*words, "<pad>"])) == ""
     more = [*words, *(f"<{number}>" for number in range(200))]
-    assert companions.why_no_draft(model, spoken(tmp_path / "more.gguf", more)) == (
+    assert companions.why_no_draft(model, write_words(tmp_path / "more.gguf", more)) == (
         f"more cannot be its draft model: it has {len(more)} tokens, and this model has {len(words)}."
     )
 
@@ -85,5 +85,5 @@ def test_a_made_draft_is_of_the_kind_its_name_says(tmp_path: Path, model: Path) 
     assert companions.why_no_draft(model, head) == "", "it has no vocabulary of its own"
 
 
-def spoken(path: Path, words: list[str]) -> Path:
+def write_words(path: Path, words: list[str]) -> Path:
     return TinyLlama(values={"tokenizer.ggml.tokens": Typed(ARRAY, words, STRING)}).write(path)

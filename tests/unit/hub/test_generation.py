@@ -22,21 +22,23 @@ QWEN = {
 SAID = ModelSampling(temperature=0.6, top_k=20, top_p=0.95, repeat_penalty=1.05)
 
 
-def written(folder: Path, name: str, content: object) -> Path:
+def write_file(folder: Path, name: str, content: object) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(json.dumps(content), encoding="utf-8")
     return folder
 
 
 def test_a_folder_recommends_what_its_generation_config_says(tmp_path: Path) -> None:
-    recommendation = read_recommendation(written(tmp_path, CONFIG, QWEN))
+    recommendation = read_recommendation(write_file(tmp_path, CONFIG, QWEN))
     assert recommendation.sampling == SAID
     assert recommendation.source == CONFIG
 
 
 def test_a_change_of_the_file_counts_at_once(tmp_path: Path) -> None:
-    read_recommendation(written(tmp_path, CONFIG, QWEN))
-    assert read_recommendation(written(tmp_path, CONFIG, {"temperature": 1})).sampling == ModelSampling(temperature=1.0)
+    read_recommendation(write_file(tmp_path, CONFIG, QWEN))
+    assert read_recommendation(write_file(tmp_path, CONFIG, {"temperature": 1})).sampling == ModelSampling(
+        temperature=1.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,7 +52,7 @@ def test_a_change_of_the_file_counts_at_once(tmp_path: Path) -> None:
     ids=["out of bounds", "no numbers", "too large", "empty"],
 )
 def test_figures_that_no_sampler_takes_are_passed_over(tmp_path: Path, careless: dict[str, object]) -> None:
-    assert read_recommendation(written(tmp_path, CONFIG, careless)) == NOTHING
+    assert read_recommendation(write_file(tmp_path, CONFIG, careless)) == NOTHING
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{", "nonsense", '{"temperature": NaN}'])
@@ -61,9 +63,9 @@ def test_a_damaged_file_recommends_nothing(tmp_path: Path, text: str) -> None:
 
 def test_an_exporters_own_search_counts_where_it_samples(tmp_path: Path) -> None:
     search = {"do_sample": True, "temperature": 0.7, "top_k": 40}
-    written(tmp_path, "genai_config.json", {"search": search})
+    write_file(tmp_path, "genai_config.json", {"search": search})
     assert read_recommendation(tmp_path).sampling == ModelSampling(temperature=0.7, top_k=40)
-    written(tmp_path, "genai_config.json", {"search": {**search, "do_sample": False}})
+    write_file(tmp_path, "genai_config.json", {"search": {**search, "do_sample": False}})
     assert read_recommendation(tmp_path) == NOTHING
 
 
@@ -82,10 +84,10 @@ def test_a_gguf_file_says_it_in_its_header(tmp_path: Path) -> None:
 
 def test_a_gguf_file_of_the_hub_has_its_generation_config_beside_it(tmp_path: Path) -> None:
     snapshot = tmp_path / "models--someone--Some-GGUF" / "snapshots" / ("0" * 40)
-    written(snapshot, CONFIG, QWEN)
+    write_file(snapshot, CONFIG, QWEN)
     assert read_recommendation(TinyLlama().write(snapshot / "some.gguf")).sampling == SAID
     # Elsewhere a folder holds many models, and nobody knows whose it is.
-    written(tmp_path, CONFIG, QWEN)
+    write_file(tmp_path, CONFIG, QWEN)
     assert read_recommendation(TinyLlama().write(tmp_path / "some.gguf")) == NOTHING
 
 

@@ -23,7 +23,7 @@ class Bytes:
         return self._content[offset : offset + count]
 
 
-def packed(entry: Entry) -> bytes:
+def pack_entry(entry: Entry) -> bytes:
     name, shape, kind, offset = entry
     numbers = struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, offset)
     return packed_text(name) + numbers
@@ -32,7 +32,7 @@ def packed(entry: Entry) -> bytes:
 NORM: Entry = ("norm.weight", (64,), 0, 0)
 MATRIX: Entry = ("blk.0.attn_q.weight", (64, 96), 8, 256)
 EXPERTS: Entry = ("blk.0.ffn_up_exps.weight", (32, 64, 8), 2, 256 + 6528)
-TABLE = b"".join(map(packed, (NORM, MATRIX, EXPERTS)))
+TABLE = b"".join(map(pack_entry, (NORM, MATRIX, EXPERTS)))
 ELEMENTS = 64 + 64 * 96 + 32 * 64 * 8
 END = EXPERTS[3] + 32 * 64 * 8 // 32 * 18
 
@@ -68,13 +68,13 @@ def test_no_tensors_end_where_the_header_does() -> None:
 
 
 def test_the_last_to_end_counts_not_the_last_in_the_table() -> None:
-    table = b"".join(map(packed, (EXPERTS, MATRIX, NORM)))
+    table = b"".join(map(pack_entry, (EXPERTS, MATRIX, NORM)))
     assert read_tensors(Cursor(Bytes(table)), 3) == TensorSums(ELEMENTS, END)
 
 
 def test_an_unknown_type_leaves_the_end_unknown() -> None:
     unknown = max(TYPE_SIZES) + 1
-    table = packed(NORM) + packed(("odd", (7,), unknown, 256))
+    table = pack_entry(NORM) + pack_entry(("odd", (7,), unknown, 256))
     assert read_tensors(Cursor(Bytes(table)), 2) == TensorSums(64 + 7, None)
 
 
@@ -95,10 +95,10 @@ def test_a_table_that_is_cut_off_is_refused(length: int) -> None:
 )
 def test_an_entry_that_cannot_be_is_refused(entry: Entry, words: str) -> None:
     with pytest.raises(BadRequest, match=words):
-        read_tensors(Cursor(Bytes(packed(entry) + bytes(400))), 1)
+        read_tensors(Cursor(Bytes(pack_entry(entry) + bytes(400))), 1)
 
 
 def test_names_are_shown_without_what_cannot_be() -> None:
     kept_tensors: list[TensorInfo] = []
-    read_tensors(Cursor(Bytes(packed(("a\x1b[31m\n", (1,), 0, 0)))), 1, kept_tensors)
+    read_tensors(Cursor(Bytes(pack_entry(("a\x1b[31m\n", (1,), 0, 0)))), 1, kept_tensors)
     assert kept_tensors[0].name == "a[31m"

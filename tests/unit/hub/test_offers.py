@@ -8,7 +8,7 @@ import pytest
 from app.core.errors import BadRequest, NotFound
 from app.hub.repositories.offers import facts_of, read_offer, variant_label
 from tests.fake_hub.hub import FakeHub
-from tests.fake_hub.server import serving
+from tests.fake_hub.server import serve_hub
 from tests.gguf_files import TinyLlama
 
 CONFIG = json.dumps({"architectures": ["LlamaForCausalLM"]}).encode()
@@ -18,7 +18,7 @@ README = {"README.md": b"#"}
 
 @pytest.fixture
 def hub() -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served_hub:
+    with serve_hub(FakeHub()) as served_hub:
         yield served_hub
 
 

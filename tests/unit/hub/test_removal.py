@@ -22,7 +22,7 @@ def info(path: Path, name: str = "model", **more: object) -> ModelInfo:
     return ModelInfo(name=name, title=name, path=str(path), format="gguf", size_bytes=1, **more)  # type: ignore[arg-type]
 
 
-def everything(root: Path) -> dict[str, str]:
+def list_content(root: Path) -> dict[str, str]:
     """What is below a folder: contents, and where links lead."""
     paths = (path for path in sorted(root.rglob("*")) if path.is_symlink() or path.is_file())
     contents = {
@@ -64,29 +64,29 @@ def test_all_parts_of_a_split_model_go_and_come_back(tmp_path: Path, trash: Tras
     for number in (1, 2):
         (tmp_path / f"big-{number:05d}-of-00002.gguf").write_text(f"part {number}")
     (tmp_path / "other.gguf").write_text("other")
-    before = everything(tmp_path)
+    before = list_content(tmp_path)
     files = collect_files(info(tmp_path / "big-00001-of-00002.gguf"))
     assert files.frees_bytes == 12
     undo = remove_files(files, trash)
-    assert everything(tmp_path) == {"other.gguf": "other"}
+    assert list_content(tmp_path) == {"other.gguf": "other"}
     restore_files(undo, trash)
-    assert everything(tmp_path) == before
+    assert list_content(tmp_path) == before
 
 
 def test_a_file_of_the_cache_goes_with_every_link_to_it(cache: Path, trash: Trash) -> None:
     for link in cache.glob("snapshots/*/model.safetensors"):
         link.unlink()
-    before = everything(cache)
+    before = list_content(cache)
     files = collect_files(info(cache / "snapshots" / NEW / "sub" / "m-Q4_0.gguf"))
     undo = remove_files(files, trash)
-    assert set(everything(cache)) == {
+    assert set(list_content(cache)) == {
         *(f"blobs/{letter * 64}" for letter in "bc"),
         *(f"snapshots/{commit}/config.json" for commit in (OLD, NEW)),
         "refs/main",
     }
     assert not (cache / "snapshots" / NEW / "sub").exists()
     restore_files(undo, trash)
-    assert everything(cache) == before
+    assert list_content(cache) == before
 
 
 def test_a_link_out_of_the_cache_is_only_a_name(cache: Path, tmp_path: Path, trash: Trash) -> None:
@@ -105,7 +105,7 @@ def test_a_link_out_of_the_cache_is_only_a_name(cache: Path, tmp_path: Path, tra
 
 
 def test_what_another_version_needs_stays(cache: Path, trash: Trash) -> None:
-    before = everything(cache)
+    before = list_content(cache)
     for link in cache.glob("snapshots/*/sub/*"):
         link.unlink()
         link.parent.rmdir()
@@ -113,13 +113,13 @@ def test_what_another_version_needs_stays(cache: Path, trash: Trash) -> None:
     assert "1 of its files stay" in files.left[0]
     assert [file.name for file in files.contents] == ["c" * 64]
     undo = remove_files(files, trash)
-    files_left = everything(cache)
+    files_left = list_content(cache)
     assert f"blobs/{BLOB}" in files_left
     assert f"snapshots/{OLD}/model.safetensors" in files_left
     assert not (cache / "snapshots" / NEW).exists()
     assert "refs/main" not in files_left
     restore_files(undo, trash)
-    assert everything(cache) == {name: content for name, content in before.items() if "/sub/" not in name}
+    assert list_content(cache) == {name: content for name, content in before.items() if "/sub/" not in name}
 
 
 def test_a_folder_keeps_what_is_not_the_models(tmp_path: Path, trash: Trash) -> None:
@@ -130,7 +130,7 @@ def test_a_folder_keeps_what_is_not_the_models(tmp_path: Path, trash: Trash) -> 
     files = collect_files(info(folder))
     assert "another.gguf, notes" in files.left[0]
     remove_files(files, trash)
-    assert set(everything(tmp_path)) == {"model/another.gguf"}
+    assert set(list_content(tmp_path)) == {"model/another.gguf"}
 
 
 def test_for_good_is_for_good_and_a_further_name_frees_nothing(tmp_path: Path) -> None:
@@ -144,12 +144,12 @@ def test_for_good_is_for_good_and_a_further_name_frees_nothing(tmp_path: Path) -
 
 
 def test_a_removal_that_fails_half_way_is_undone(cache: Path, tmp_path: Path) -> None:
-    before = everything(cache)
+    before = list_content(cache)
     (tmp_path / "file").touch()
     files = collect_files(info(cache / "snapshots" / NEW / "sub" / "m-Q4_0.gguf"))
     with pytest.raises(StorageFault):
         remove_files(files, Trash(tmp_path / "file" / "trash", platform="linux"))
-    assert everything(cache) == before
+    assert list_content(cache) == before
 
 
 def test_what_left_the_trash_is_not_brought_back_by_halves(tmp_path: Path, trash: Trash) -> None:
@@ -162,7 +162,7 @@ def test_what_left_the_trash_is_not_brought_back_by_halves(tmp_path: Path, trash
         with pytest.raises(NotFound, match=r"big-00002-of-00002\.gguf is no longer in the trash") as error:
             restore_files(undo, trash)
         assert error.value.code == "not_in_trash"
-        assert everything(tmp_path) == {}
+        assert list_content(tmp_path) == {}
         second.write_text("another file that was thrown away under that name")
 
 
@@ -173,7 +173,7 @@ def test_what_is_there_by_now_is_not_replaced_and_nothing_is_brought_back(tmp_pa
     (tmp_path / "big-00002-of-00002.gguf").write_text("new")
     with pytest.raises(StorageFault, match=r"another big-00002-of-00002\.gguf"):
         restore_files(undo, trash)
-    assert everything(tmp_path) == {"big-00002-of-00002.gguf": "new"}
+    assert list_content(tmp_path) == {"big-00002-of-00002.gguf": "new"}
 
 
 REFUSED: dict[str, Callable[[Path], ModelInfo]] = {
@@ -214,15 +214,15 @@ def in_folder(folder: Path, *names: str) -> list[ModelInfo]:
 def test_a_projector_goes_with_the_only_model_that_needs_it(tmp_path: Path, trash: Trash) -> None:
     parts = ("big-Q4_0-00001-of-00002.gguf", "big-Q4_0-00002-of-00002.gguf")
     models = in_folder(tmp_path, *parts, "mmproj-F16.gguf")
-    before = everything(tmp_path)
+    before = list_content(tmp_path)
     plan = plan_removal(models[0], models[:1], aliases=[], chosen_projectors={})
     assert [Path(file).name for file in plan.files] == [*parts, "mmproj-F16.gguf"]
     assert (plan.projectors, plan.left) == (["mmproj-F16.gguf"], [])
     assert plan.frees_bytes == len("".join(parts)) + len(PROJECTOR)
     undo = remove_files(collect_files(models[0]), trash)
-    assert everything(tmp_path) == {}
+    assert list_content(tmp_path) == {}
     restore_files(undo, trash)
-    assert everything(tmp_path) == before
+    assert list_content(tmp_path) == before
 
 
 def test_a_projector_stays_until_the_last_quantisation_goes(tmp_path: Path, trash: Trash) -> None:
@@ -231,9 +231,9 @@ def test_a_projector_stays_until_the_last_quantisation_goes(tmp_path: Path, tras
     assert [Path(file).name for file in plan.files] == ["tiny-Q4_0.gguf"]
     assert (plan.projectors, plan.left) == ([], ["mmproj.gguf stays: tiny-Q8_0 needs it."])
     remove_files(collect_files(small), trash)
-    assert set(everything(tmp_path)) == {"tiny-Q8_0.gguf", "mmproj.gguf"}
+    assert set(list_content(tmp_path)) == {"tiny-Q8_0.gguf", "mmproj.gguf"}
     remove_files(collect_files(large), trash)
-    assert everything(tmp_path) == {}
+    assert list_content(tmp_path) == {}
 
 
 def test_a_projector_that_was_chosen_for_another_model_stays(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_a_link_in_a_folder_frees_nothing(tmp_path: Path) -> None:
         assert (files.contents, files.frees_bytes) == ([tmp_path / name], 0)
 
 
-def linked(cache: Path, commit: str, name: str, content: bytes) -> ModelInfo:
+def link_file(cache: Path, commit: str, name: str, content: bytes) -> ModelInfo:
     """A file of the cache, whose content is a blob."""
     blob = cache / "blobs" / content[:9].hex().ljust(64, "0")
     blob.write_bytes(content)
@@ -291,41 +291,44 @@ def empty_cache(cache: Path) -> Path:
 
 
 def test_in_the_cache_a_projector_goes_with_every_link_to_it_and_comes_back(empty_cache: Path, trash: Trash) -> None:
-    model = linked(empty_cache, NEW, "UD/tiny-UD-Q4_K_XL-00001-of-00002.gguf", b"weights 1")
-    linked(empty_cache, NEW, "UD/tiny-UD-Q4_K_XL-00002-of-00002.gguf", b"weights 2")
+    model = link_file(empty_cache, NEW, "UD/tiny-UD-Q4_K_XL-00001-of-00002.gguf", b"weights 1")
+    link_file(empty_cache, NEW, "UD/tiny-UD-Q4_K_XL-00002-of-00002.gguf", b"weights 2")
     for commit in (OLD, NEW):  # the model of the old version is gone, and its projector was left behind
-        linked(empty_cache, commit, "mmproj-F16.gguf", PROJECTOR)
-    before = everything(empty_cache)
+        link_file(empty_cache, commit, "mmproj-F16.gguf", PROJECTOR)
+    before = list_content(empty_cache)
     plan = plan_removal(model, [model], aliases=[], chosen_projectors={})
     assert (plan.projectors, plan.left, plan.frees_bytes) == (["mmproj-F16.gguf"], [], 18 + len(PROJECTOR))
     undo = remove_files(collect_files(model), trash)
-    assert everything(empty_cache) == {}
+    assert list_content(empty_cache) == {}
     assert list((empty_cache / "snapshots").iterdir()) == []
     restore_files(undo, trash)
-    assert everything(empty_cache) == before
+    assert list_content(empty_cache) == before
 
 
 def test_in_the_cache_a_projector_stays_for_another_quantisation(empty_cache: Path, trash: Trash) -> None:
-    small = linked(empty_cache, NEW, "tiny-Q4_0.gguf", b"4 bits of")
-    large = linked(empty_cache, NEW, "Q8_0/tiny-Q8_0.gguf", b"8 bits of")
-    linked(empty_cache, NEW, "mmproj-F16.gguf", PROJECTOR)
+    small = link_file(empty_cache, NEW, "tiny-Q4_0.gguf", b"4 bits of")
+    large = link_file(empty_cache, NEW, "Q8_0/tiny-Q8_0.gguf", b"8 bits of")
+    link_file(empty_cache, NEW, "mmproj-F16.gguf", PROJECTOR)
     plan = plan_removal(small, [small, large], aliases=[], chosen_projectors={})
     assert (plan.projectors, plan.left) == ([], ["mmproj-F16.gguf stays: tiny-Q8_0@1 needs it."])
     remove_files(collect_files(small), trash)
-    assert {Path(name).name for name in everything(empty_cache / "snapshots")} == {"tiny-Q8_0.gguf", "mmproj-F16.gguf"}
+    assert {Path(name).name for name in list_content(empty_cache / "snapshots")} == {
+        "tiny-Q8_0.gguf",
+        "mmproj-F16.gguf",
+    }
     assert plan_removal(large, [large], aliases=[], chosen_projectors={}).projectors == ["mmproj-F16.gguf"]
 
 
 def test_in_the_cache_a_projector_of_two_versions_stays_for_the_newer(empty_cache: Path, trash: Trash) -> None:
-    old = linked(empty_cache, OLD, "tiny-Q4_0.gguf", b"before it")
-    new = linked(empty_cache, NEW, "tiny-Q4_0.gguf", b"after it!")
+    old = link_file(empty_cache, OLD, "tiny-Q4_0.gguf", b"before it")
+    new = link_file(empty_cache, NEW, "tiny-Q4_0.gguf", b"after it!")
     for commit in (OLD, NEW):
-        linked(empty_cache, commit, "mmproj-F16.gguf", PROJECTOR)
-    before = everything(empty_cache)
+        link_file(empty_cache, commit, "mmproj-F16.gguf", PROJECTOR)
+    before = list_content(empty_cache)
     plan = plan_removal(old, [old, new], aliases=[], chosen_projectors={})
     assert (plan.projectors, plan.left) == ([], ["mmproj-F16.gguf stays: tiny-Q4_0@1 needs it."])
     assert plan.frees_bytes == 9
     undo = remove_files(collect_files(old, OtherModels.from_models(old, [old, new], {})), trash)
-    assert set(everything(empty_cache / "snapshots")) == {f"{NEW}/tiny-Q4_0.gguf", f"{NEW}/mmproj-F16.gguf"}
+    assert set(list_content(empty_cache / "snapshots")) == {f"{NEW}/tiny-Q4_0.gguf", f"{NEW}/mmproj-F16.gguf"}
     restore_files(undo, trash)
-    assert everything(empty_cache) == before
+    assert list_content(empty_cache) == before

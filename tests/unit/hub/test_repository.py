@@ -5,16 +5,15 @@ import pytest
 from app.core.errors import BadRequest, NotFound, RoundhouseError, Unauthorized, Unavailable
 from app.hub.repositories.repository import read_branches, read_repository, resolve_address
 from tests.fake_hub.hub import FakeHub
-from tests.fake_hub.server import serving
-from tests.range_server import Hub
-from tests.range_server import serving as serving_bytes
+from tests.fake_hub.server import serve_hub
+from tests.range_server import Hub, serve_ranges
 
 COMMIT = "0123456789" * 4
 
 
 @pytest.fixture
 def hub() -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served_hub:
+    with serve_hub(FakeHub()) as served_hub:
         yield served_hub
 
 
@@ -92,7 +91,7 @@ def test_paths_that_lead_elsewhere_are_left_out(hub: FakeHub) -> None:
 )
 def test_an_answer_that_makes_no_sense_is_said(answer: bytes) -> None:
     with (
-        serving_bytes(Hub(files={"/api/models/org/model/revision/main?blobs=true": answer})) as served_url,
+        serve_ranges(Hub(files={"/api/models/org/model/revision/main?blobs=true": answer})) as served_url,
         pytest.raises(Unavailable, match="could not be understood"),
     ):
         read_repository(served_url.url, "org/model")

@@ -11,7 +11,7 @@ from app.core.hub import HubQuery, HubSearchHit, HubSort, HubTask
 from app.hub.repositories import search as searching
 from app.hub.repositories.search import search_hub
 from tests.fake_hub.hub import FakeHub
-from tests.fake_hub.server import serving
+from tests.fake_hub.server import serve_hub
 
 GGUF = {"model-Q4_K_M.gguf": b"g", "model-Q8_0.gguf": b"g", "mmproj-F16.gguf": b"p"}
 PLAIN = {"model.safetensors": b"s", "config.json": b"{}"}
@@ -19,7 +19,7 @@ PLAIN = {"model.safetensors": b"s", "config.json": b"{}"}
 
 @pytest.fixture
 def hub() -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served_hub:
+    with serve_hub(FakeHub()) as served_hub:
         yield served_hub
 
 

@@ -101,11 +101,11 @@ def test_what_is_gone_needs_no_room(shared_file: SharedFile, tmp_path: Path, mon
 
 
 def test_a_clone_keeps_its_own_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def cloned(source: Path, target: Path) -> bool:
+    def clone_file(source: Path, target: Path) -> bool:
         target.write_bytes(source.read_bytes())
         return True
 
-    monkeypatch.setattr(duplicates, "_clone_blocks", cloned)
+    monkeypatch.setattr(duplicates, "_clone_blocks", clone_file)
     for name in ("kept", "copy"):
         (tmp_path / name).write_bytes(b"weights")
     os.utime(tmp_path / "copy", ns=LONG_AGO)
@@ -117,12 +117,12 @@ def test_a_clone_keeps_its_own_times(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("fails", ["mkdtemp", "link"])
 def test_a_folder_that_refuses_leaves_the_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
-    def refused(*_arguments: object, **_options: object) -> None:
+    def raise_refusal(*_arguments: object, **_options: object) -> None:
         raise PermissionError
 
     monkeypatch.setattr(duplicates, "_clone_blocks", lambda _source, _target: False)
     for name in ("kept", "copy"):
         (tmp_path / name).write_bytes(b"weights")
-    monkeypatch.setattr(tempfile if fails == "mkdtemp" else os, fails, refused)
+    monkeypatch.setattr(tempfile if fails == "mkdtemp" else os, fails, raise_refusal)
     assert share_space(copy_of(tmp_path / "kept"), copy_of(tmp_path / "copy")) is None
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["copy", "kept"]

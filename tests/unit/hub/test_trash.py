@@ -49,7 +49,7 @@ def test_two_of_a_name_have_places_of_their_own(trash: Trash, tmp_path: Path) ->
 def test_where_a_file_has_one_name_only_it_is_renamed_back(
     trash: Trash, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(_source: Path, _target: Path, *, follow_symlinks: bool) -> None:
+    def raise_refusal(_source: Path, _target: Path, *, follow_symlinks: bool) -> None:
         assert not follow_symlinks
         raise OSError(errno.EPERM, "Operation not permitted")  # as on FAT
 
@@ -57,7 +57,7 @@ def test_where_a_file_has_one_name_only_it_is_renamed_back(
     file.write_bytes(b"old")
     trash_path = trash.put_file(file)
     assert trash_path is not None
-    monkeypatch.setattr(os, "link", refused)
+    monkeypatch.setattr(os, "link", raise_refusal)
     file.write_bytes(b"new")
     with pytest.raises(StorageFault):
         trash.restore_file(trash_path, file)

@@ -52,13 +52,13 @@ def find_trashed(trash: Trash, tmp_path: Path) -> ModelsInTrash:
     return find_in_trash(trash, tmp_path)
 
 
-def emptied(trash: Trash, what: ModelsInTrash) -> list[dict[str, int]]:
+def empty_trash(trash: Trash, what: ModelsInTrash) -> list[dict[str, int]]:
     reports: list[dict[str, int]] = []
     delete_entries(trash, what.entries, lambda _file, _more: None, lambda **changes: reports.append(changes))
     return reports
 
 
-def left(bin_: Path) -> set[str]:
+def list_left(bin_: Path) -> set[str]:
     return {f"{path.parent.name}/{path.name}" for path in bin_.glob("*/*")}
 
 
@@ -71,8 +71,8 @@ def test_what_roundhouse_threw_away_is_told_and_deleted(trash: Trash, bin_: Path
     assert what.contents is not None
     assert (what.contents.files, what.contents.size_bytes) == (2, 10)
     assert what.contents.paths == [str(tmp_path / "alone.gguf"), str(tmp_path / "config.json")]
-    assert emptied(trash, what)[-1] == {"deleted_files": 2, "reclaimed_bytes": 10}
-    assert left(bin_) == set()
+    assert empty_trash(trash, what)[-1] == {"deleted_files": 2, "reclaimed_bytes": 10}
+    assert list_left(bin_) == set()
     assert find_trashed(trash, tmp_path).contents is None
 
 
@@ -84,9 +84,9 @@ def test_what_others_threw_away_stays(trash: Trash, throw: Thrown, bin_: Path, t
     throw("folder", models / "folder").unlink()
     (bin_ / "files" / "folder").mkdir()
     (bin_ / "files" / "folder" / "model.gguf").write_text("1234")
-    before = left(bin_)
-    emptied(trash, find_trashed(trash, tmp_path))
-    assert before - left(bin_) == {"files/ours.gguf", "info/ours.gguf.trashinfo"}
+    before = list_left(bin_)
+    empty_trash(trash, find_trashed(trash, tmp_path))
+    assert before - list_left(bin_) == {"files/ours.gguf", "info/ours.gguf.trashinfo"}
 
 
 def test_notes_written_in_percent_or_from_the_top_are_read(trash: Trash, throw: Thrown, tmp_path: Path) -> None:
@@ -147,8 +147,8 @@ def test_a_link_in_the_trash_is_deleted_itself_and_never_followed(
     ):
         throw(name, tmp_path / "models" / name).unlink()
         (bin_ / "files" / name).symlink_to(target)
-    emptied(trash, find_trashed(trash, tmp_path))
-    assert left(bin_) == set()
+    empty_trash(trash, find_trashed(trash, tmp_path))
+    assert list_left(bin_) == set()
     assert (kept_file / "weights.gguf").read_text() == "precious"
 
 
@@ -172,7 +172,7 @@ def test_a_further_name_elsewhere_frees_nothing(trash: Trash, throw: Thrown, bin
     what = find_trashed(trash, tmp_path)
     assert what.contents is not None
     assert (what.contents.files, what.contents.size_bytes) == (2, 0)
-    assert emptied(trash, what)[-1] == {"deleted_files": 2, "reclaimed_bytes": 0}
+    assert empty_trash(trash, what)[-1] == {"deleted_files": 2, "reclaimed_bytes": 0}
 
 
 def test_the_digest_stands_for_exactly_these(trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path) -> None:
@@ -194,8 +194,8 @@ def test_what_is_another_by_now_is_left(trash: Trash, throw: Thrown, bin_: Path,
     what = find_trashed(trash, tmp_path)
     (bin_ / "files" / "a.gguf").rename(tmp_path / "models" / "a.gguf")  # brought back
     throw("b.gguf", tmp_path / "letters" / "b.gguf", "another file of that name")
-    emptied(trash, what)
-    assert left(bin_) == {"files/b.gguf", "info/b.gguf.trashinfo", "info/a.gguf.trashinfo"}
+    empty_trash(trash, what)
+    assert list_left(bin_) == {"files/b.gguf", "info/b.gguf.trashinfo", "info/a.gguf.trashinfo"}
     assert (tmp_path / "models" / "a.gguf").exists()
 
 
@@ -207,12 +207,12 @@ def test_what_cannot_be_deleted_is_named_and_the_rest_goes(
     throw("c.gguf", tmp_path / "models" / "c.gguf")
     really = Path.unlink
 
-    def refused(path: Path, *, missing_ok: bool = False) -> None:
+    def raise_refusal(path: Path, *, missing_ok: bool = False) -> None:
         if path.name in {"a.gguf", "b.gguf"}:
             raise PermissionError(13, "Permission denied")
         really(path, missing_ok=missing_ok)
 
-    monkeypatch.setattr(Path, "unlink", refused)
+    monkeypatch.setattr(Path, "unlink", raise_refusal)
     reports: list[dict[str, int]] = []
     with pytest.raises(StorageFault) as error:
         delete_entries(
@@ -225,4 +225,4 @@ def test_what_cannot_be_deleted_is_named_and_the_rest_goes(
         "theirs.gguf, b.gguf could not be deleted and are still in the trash: Permission denied."
     )
     assert (error.value.code, reports[-1]) == ("trash_kept", {"deleted_files": 1, "reclaimed_bytes": 4})
-    assert left(bin_) == {"files/a.gguf", "info/a.gguf.trashinfo", "files/b.gguf", "info/b.gguf.trashinfo"}
+    assert list_left(bin_) == {"files/a.gguf", "info/a.gguf.trashinfo", "files/b.gguf", "info/b.gguf.trashinfo"}

@@ -47,7 +47,7 @@ async def http(own_door: EgressGate) -> AsyncIterator[aiohttp.ClientSession]:
         yield session
 
 
-async def fetched(http: aiohttp.ClientSession, url: str) -> None:
+async def fetch_url(http: aiohttp.ClientSession, url: str) -> None:
     errand = OutboundRequest(FETCH)
     with errand.as_current():
         reply = await http.get(url)
@@ -62,7 +62,7 @@ def only(door: EgressGate) -> Connection:
 
 
 async def test_an_errand_is_noted_with_what_came(own_door: EgressGate, http: aiohttp.ClientSession, url: str) -> None:
-    await fetched(http, f"{url}/?token=secret")
+    await fetch_url(http, f"{url}/?token=secret")
     connection = only(own_door)
     assert (connection.host, connection.why, connection.about, connection.count) == (
         "127.0.0.1",
@@ -76,14 +76,14 @@ async def test_an_errand_is_noted_with_what_came(own_door: EgressGate, http: aio
 
 async def test_a_connection_kept_alive_is_one(own_door: EgressGate, http: aiohttp.ClientSession, url: str) -> None:
     for _ in range(3):
-        await fetched(http, url)
+        await fetch_url(http, url)
     assert only(own_door).count == 1
 
 
 async def test_a_redirect_to_another_host_is_another(
     own_door: EgressGate, http: aiohttp.ClientSession, url: str
 ) -> None:
-    await fetched(http, f"{url}/moved")
+    await fetch_url(http, f"{url}/moved")
     assert {connection.host for connection in own_door.take_connections()} == {"127.0.0.1", "localhost"}
 
 
@@ -109,7 +109,7 @@ async def test_what_cannot_be_reached_has_failed(
     own_door: EgressGate, http: aiohttp.ClientSession, unused_port: int
 ) -> None:
     with pytest.raises(aiohttp.ClientError):
-        await fetched(http, f"http://127.0.0.1:{unused_port}/")
+        await fetch_url(http, f"http://127.0.0.1:{unused_port}/")
     connection = only(own_door)
     assert (connection.count, connection.failed) == (1, 1)
 

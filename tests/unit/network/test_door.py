@@ -17,7 +17,7 @@ FETCH = Purpose(why=ConnectionReason.DOWNLOAD, about="org/model", by=Program.DOW
 ASK = Purpose(why=ConnectionReason.ATTACHED)
 
 
-def closed(door: EgressGate) -> AbstractContextManager[None]:
+def close_door(door: EgressGate) -> AbstractContextManager[None]:
     return door.apply_policy(is_closed=lambda: True, news=lambda: None)
 
 
@@ -70,7 +70,7 @@ def test_what_comes_after_it_was_taken_is_noted_without_being_counted_again() ->
 def test_a_closed_door_refuses_in_a_sentence_and_notes_that() -> None:
     door = EgressGate()
     sentence = r"^Roundhouse is set to stay offline, so it does not connect to a\.example\.$"
-    with closed(door):
+    with close_door(door):
         for _ in range(2):
             with pytest.raises(Offline, match=sentence):
                 door.note_call("a.example", 443, LOOK)
@@ -82,7 +82,7 @@ def test_a_closed_door_refuses_in_a_sentence_and_notes_that() -> None:
 def test_what_went_out_and_what_was_kept_back_are_two_rows() -> None:
     door = EgressGate()
     door.note_call("a.example", 443, LOOK)
-    with closed(door), pytest.raises(Offline):
+    with close_door(door), pytest.raises(Offline):
         door.note_call("a.example", 443, LOOK)
     assert {connection.refused for connection in door.take_connections()} == {True, False}
 
@@ -91,7 +91,7 @@ def test_admitting_notes_only_a_refusal() -> None:
     door = EgressGate()
     door.require_open("a.example", 443, ASK)
     assert door.take_connections() == []
-    with closed(door):
+    with close_door(door):
         door.require_open("127.0.0.1", 8080, ASK)
         with pytest.raises(Offline):
             door.require_open("a.example", 443, ASK)
@@ -100,7 +100,7 @@ def test_admitting_notes_only_a_refusal() -> None:
 
 def test_engines_and_endpoints_on_this_computer_are_not_another() -> None:
     door = EgressGate()
-    with closed(door):
+    with close_door(door):
         door.note_call("127.0.0.1", 8080, ASK).count_received(5)
         door.note_call("localhost", 8080, ASK).note_failure()
     assert door.take_connections() == []

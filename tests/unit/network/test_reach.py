@@ -38,7 +38,7 @@ def listener() -> Iterator[socket.socket]:
         yield server
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, *targets: tuple[int, tuple[object, ...]]) -> None:
+def answer_targets(monkeypatch: pytest.MonkeyPatch, *targets: tuple[int, tuple[object, ...]]) -> None:
     addresses = [(family, socket.SOCK_STREAM, 6, "", target) for family, target in targets]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_args: addresses)
 
@@ -83,7 +83,7 @@ def test_an_address_that_drops_everything_does_not_hide_one_that_answers(
 ) -> None:
     Interfaces(monkeypatch, OUTSIDE)
     port = listener.getsockname()[1]
-    answering(
+    answer_targets(
         monkeypatch,
         (socket.AF_INET6, ("100::1", port, 0, 0)),
         (socket.AF_INET6, ("100::2", port, 0, 0)),
@@ -107,7 +107,7 @@ def test_an_address_that_drops_everything_does_not_hide_one_that_answers(
 
 def test_all_addresses_share_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     Interfaces(monkeypatch, OUTSIDE)
-    answering(monkeypatch, *[(socket.AF_INET, (f"198.51.100.{n}", 443)) for n in range(1, 9)])
+    answer_targets(monkeypatch, *[(socket.AF_INET, (f"198.51.100.{n}", 443)) for n in range(1, 9)])
     timeouts_s: list[float] = []
 
     def drop(_family: object, _target: object, times: tuple[float, float | None], _source: None) -> socket.socket:

@@ -46,17 +46,17 @@ MAY = {
 }
 
 
-def dotted(node: ast.AST, names: dict[str, str]) -> str:
+def dotted_name(node: ast.AST, names: dict[str, str]) -> str:
     """Return what an expression names, imports followed; empty for what is no name."""
     if isinstance(node, ast.Name):
         return names.get(node.id, node.id)
     if isinstance(node, ast.Attribute):
-        base = dotted(node.value, names)
+        base = dotted_name(node.value, names)
         return f"{base}.{node.attr}" if base else ""
     return ""
 
 
-def imported(nodes: list[ast.AST]) -> dict[str, str]:
+def list_imports(nodes: list[ast.AST]) -> dict[str, str]:
     """Return what each imported name stands for."""
     names: dict[str, str] = {}
     for node in nodes:
@@ -70,11 +70,11 @@ def imported(nodes: list[ast.AST]) -> dict[str, str]:
 def openings(source: str) -> list[str]:
     """Return what opens a connection in a file, by name."""
     nodes = list(ast.walk(ast.parse(source)))
-    names = imported(nodes)
+    names = list_imports(nodes)
     uses = [node for node in nodes if isinstance(node, (ast.Name, ast.Attribute))]
-    calls = [name for node in uses if (name := dotted(node, names)) in OPENERS]
+    calls = [name for node in uses if (name := dotted_name(node, names)) in OPENERS]
     calls += [node.attr for node in uses if isinstance(node, ast.Attribute) and node.attr in METHODS]
-    calls += [SESSION for node in nodes if isinstance(node, ast.Call) and dotted(node.func, names) == SESSION]
+    calls += [SESSION for node in nodes if isinstance(node, ast.Call) and dotted_name(node.func, names) == SESSION]
     return sorted(set(calls))
 
 

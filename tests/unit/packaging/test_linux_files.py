@@ -17,7 +17,7 @@ LINUX = PACKAGING / "linux"
 MIME = "{http://www.freedesktop.org/standards/shared-mime-info}"
 
 
-def checked(*argv: str | Path) -> None:
+def check_file(*argv: str | Path) -> None:
     """Run a program that checks a file, where there is one, and take no complaint."""
     if shutil.which(str(argv[0])) is None:
         pytest.skip(f"{argv[0]} is not installed")
@@ -39,11 +39,11 @@ def about() -> ET.Element:
 
 
 def test_the_desktop_entry_is_valid() -> None:
-    checked("desktop-file-validate", LINUX / "roundhouse.desktop")
+    check_file("desktop-file-validate", LINUX / "roundhouse.desktop")
 
 
 def test_the_appstream_data_is_valid() -> None:
-    checked("appstreamcli", "validate", "--no-net", LINUX / "roundhouse.metainfo.xml")
+    check_file("appstreamcli", "validate", "--no-net", LINUX / "roundhouse.metainfo.xml")
 
 
 def test_the_desktop_hands_over_files_and_links(entry: configparser.SectionProxy) -> None:
@@ -77,4 +77,4 @@ def test_the_manual_has_every_command_and_escapes_dashes(tmp_path: Path) -> None
     assert ".TH ROUNDHOUSE 1" in page
     assert "2026" in page.splitlines()[0]
     (tmp_path / "roundhouse.1").write_text(page, encoding="utf-8")
-    checked("man", "--warnings", "-l", tmp_path / "roundhouse.1")
+    check_file("man", "--warnings", "-l", tmp_path / "roundhouse.1")

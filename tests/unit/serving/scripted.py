@@ -128,7 +128,7 @@ class Running(NamedTuple):
 
 
 @asynccontextmanager
-async def serving(
+async def serve_scripted(
     backend: Scripted, monkeypatch: pytest.MonkeyPatch, *, context: int = 64, waits: bool = True
 ) -> AsyncIterator[Running]:
     all_events: list[dict[str, Any]] = []

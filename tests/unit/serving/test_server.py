@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from tests.patience import PATIENCE_S, until
-from tests.unit.serving.scripted import KEY, Running, Scripted, events, serving, until_ready
+from tests.unit.serving.scripted import KEY, Running, Scripted, events, serve_scripted, until_ready
 
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}
 CHAT, BARE = "/v1/chat/completions", "/v1/completions"
@@ -23,7 +23,7 @@ def backend() -> Scripted:
 
 @pytest.fixture
 async def server(backend: Scripted, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Running]:
-    async with serving(backend, monkeypatch) as server:
+    async with serve_scripted(backend, monkeypatch) as server:
         yield server
 
 
@@ -189,7 +189,7 @@ async def test_a_library_that_fails_at_once_gives_a_status(server: Running, back
 
 async def test_while_it_loads_it_says_how_far_it_is(backend: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     backend.may_load.clear()
-    async with serving(backend, monkeypatch, waits=False) as server:
+    async with serve_scripted(backend, monkeypatch, waits=False) as server:
         await until(lambda: {"event": "progress", "stage": "Reading weights", "fraction": 0.5} in server.events)
         health = await server.ask("/health", status=503)
         assert (health["stage"], health["fraction"]) == ("Reading weights", 0.5)
@@ -204,7 +204,7 @@ async def test_while_it_loads_it_says_how_far_it_is(backend: Scripted, monkeypat
 
 async def test_a_load_that_fails_ends_the_worker(backend: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     backend.load_error = "no such file"
-    async with serving(backend, monkeypatch, waits=False) as server:
+    async with serve_scripted(backend, monkeypatch, waits=False) as server:
         with pytest.raises(RuntimeError, match="no such file"):
             await server.task
 

@@ -17,12 +17,12 @@ CHATML = (
 )
 
 
-def rendered(text: str, template_input: TemplateInput = HELLO, limit_s: float = 5.0) -> str:
+def render_template(text: str, template_input: TemplateInput = HELLO, limit_s: float = 5.0) -> str:
     return ChatTemplate(text, {"bos_token": "<s>", "eos_token": "</s>"}).render(template_input, limit_s)
 
 
 def test_a_conversation_becomes_a_prompt() -> None:
-    assert rendered(CHATML) == "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n"
+    assert render_template(CHATML) == "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n"
 
 
 def test_it_may_name_special_tokens_tools_and_what_a_client_adds() -> None:
@@ -30,7 +30,7 @@ def test_it_may_name_special_tokens_tools_and_what_a_client_adds() -> None:
         messages=[], tools=[{"name": "f", "text": "<é>"}], arguments={"enable_thinking": False, "messages": "x"}
     )
     text = "{{ bos_token }}{{ tools | tojson }}{{ enable_thinking }}{{ messages | length }}"
-    assert rendered(text, given_input) == '<s>[{"name": "f", "text": "<é>"}]False0'
+    assert render_template(text, given_input) == '<s>[{"name": "f", "text": "<é>"}]False0'
 
 
 def test_what_model_makers_use_beyond_jinja_is_there() -> None:
@@ -39,12 +39,12 @@ def test_what_model_makers_use_beyond_jinja_is_there() -> None:
         "{% generation %}said{% endgeneration %}{{ strftime_now('%Y') | length }}"
         "{%- set ns = namespace(n=1) -%}{% set ns.n = ns.n + 1 %}{{ ns.n }}{{ {'a': 1} | tojson(indent=1) }}"
     )
-    assert rendered(text) == '01said42{\n "a": 1\n}'
+    assert render_template(text) == '01said42{\n "a": 1\n}'
 
 
 def test_what_a_template_raises_is_told_to_the_client() -> None:
     with pytest.raises(RequestRefused, match="roles must alternate") as error:
-        rendered("{{ raise_exception('roles must alternate') }}")
+        render_template("{{ raise_exception('roles must alternate') }}")
     assert error.value.status == 400
 
 
@@ -70,21 +70,21 @@ def test_what_a_template_raises_is_told_to_the_client() -> None:
 )
 def test_nothing_gets_out_or_fills_the_memory(text: str) -> None:
     with pytest.raises(RequestRefused, match="chat template cannot be applied"):
-        rendered(text)
+        render_template(text)
 
 
 def test_one_that_takes_too_long_is_stopped() -> None:
     loops = "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}"
     with pytest.raises(RequestRefused, match="takes longer than"):
-        rendered(loops, limit_s=0.05)
-    assert rendered(CHATML)
+        render_template(loops, limit_s=0.05)
+    assert render_template(CHATML)
 
 
 def test_long_numbers_in_what_people_say_are_no_reason_to_refuse() -> None:
     given_input = TemplateInput(messages=[{"role": "user", "content": "100 % of 10000000 {:9999999}"}])
     text = "{% macro say(m) %}{{ m['content'] | trim }}{% endmacro %}{{ say(messages[0]) }}"
     text += "{{ messages[0].content.split('x')[0] }}"
-    assert rendered(text, given_input).count("10000000") == 2
+    assert render_template(text, given_input).count("10000000") == 2
 
 
 def test_one_with_a_mistake_is_refused_when_it_is_loaded() -> None:
@@ -96,7 +96,7 @@ def test_the_guide_s_own_is_found_in_each_of_its_folders() -> None:
     for form in ("hf", "openvino", "onnx"):
         text, specials = read_template(RESOURCES / "guide" / form)
         assert text is not None
-        assert rendered(text).endswith("<|im_start|>assistant\n")
+        assert render_template(text).endswith("<|im_start|>assistant\n")
         assert specials["eos_token"] == "<|im_end|>"
 
 

@@ -160,7 +160,7 @@ def test_a_new_folder_is_private(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
 
 
-async def filled(path: Path) -> None:
+async def fill_store(path: Path) -> None:
     store = await ChatStore.open(path)
     for number in range(50):
         await store.create_chat(NewChat(title=f"chat {number}", system_prompt="x" * 2000))
@@ -182,7 +182,7 @@ def spoil(path: Path, damage: str) -> bytes:
 
 @pytest.mark.parametrize("damage", ["text", "zeros", "cut"])
 async def test_a_damaged_database_is_set_aside_and_a_new_one_begun(path: Path, damage: str) -> None:
-    await filled(path)
+    await fill_store(path)
     content = spoil(path, damage)
     store = await ChatStore.open(path)
     (notice,) = store.notices
@@ -196,7 +196,7 @@ async def test_a_damaged_database_is_set_aside_and_a_new_one_begun(path: Path, d
 
 
 async def test_damage_met_at_work_is_said_and_looked_for_at_the_next_start(path: Path) -> None:
-    await filled(path)
+    await fill_store(path)
     spoil(path, "rows")
     store = await ChatStore.open(path)
     assert store.notices == ()

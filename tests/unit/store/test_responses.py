@@ -12,7 +12,7 @@ from app.store.responses import ResponseLimits, ResponseRecord, ResponseRecordIt
 AMPLE = ResponseLimits(most=100, days=30)
 
 
-def kept(name: str, previous: str | None = None) -> ResponseRecord:
+def make_record(name: str, previous: str | None = None) -> ResponseRecord:
     return ResponseRecord(
         id=name,
         previous=previous,
@@ -23,15 +23,15 @@ def kept(name: str, previous: str | None = None) -> ResponseRecord:
 
 
 async def test_a_response_is_read_as_it_was_kept(store: ChatStore) -> None:
-    await store.keep_response(kept("a"), AMPLE)
-    assert await store.read_response("a") == kept("a")
+    await store.keep_response(make_record("a"), AMPLE)
+    assert await store.read_response("a") == make_record("a")
     with pytest.raises(NotFound) as unknown:
         await store.read_response("b")
     assert unknown.value.code == "response_not_found"
 
 
 async def test_a_conversation_is_all_that_was_said_oldest_first(store: ChatStore) -> None:
-    for response in (kept("a"), kept("b", "a"), kept("branch", "a"), kept("c", "b")):
+    for response in (make_record("a"), make_record("b", "a"), make_record("branch", "a"), make_record("c", "b")):
         await store.keep_response(response, AMPLE)
     ids = [item.id for item in await store.response_conversation("c")]
     assert ids == ["in_a", "out_a", "in_b", "out_b", "in_c", "out_c"]
@@ -39,7 +39,7 @@ async def test_a_conversation_is_all_that_was_said_oldest_first(store: ChatStore
 
 
 async def test_a_conversation_that_lacks_its_beginning_is_none(store: ChatStore) -> None:
-    for response in (kept("a"), kept("b", "a")):
+    for response in (make_record("a"), make_record("b", "a")):
         await store.keep_response(response, AMPLE)
     await store.delete_response("a")
     with pytest.raises(NotFound):
@@ -52,7 +52,7 @@ async def test_a_conversation_that_lacks_its_beginning_is_none(store: ChatStore)
 
 
 async def test_items_are_found_by_their_ids(store: ChatStore) -> None:
-    await store.keep_response(kept("a"), AMPLE)
+    await store.keep_response(make_record("a"), AMPLE)
     assert await store.response_items(["out_a", "never"]) == {"out_a": ('"said a"', "a")}
     assert await store.response_items([]) == {}
 
@@ -60,12 +60,12 @@ async def test_items_are_found_by_their_ids(store: ChatStore) -> None:
 async def test_what_was_left_alone_for_longest_is_forgotten(store: ChatStore, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1e9
     monkeypatch.setattr("time.time", lambda: now)
-    for at, response in enumerate((kept("a"), kept("other"), kept("b", "a"))):
+    for at, response in enumerate((make_record("a"), make_record("other"), make_record("b", "a"))):
         now = 1e9 + at
         await store.keep_response(response, AMPLE)
     now = 1e9 + 10
     await store.response_conversation("b")  # its beginning counts as used too
-    await store.keep_response(kept("new"), ResponseLimits(most=3, days=30))
+    await store.keep_response(make_record("new"), ResponseLimits(most=3, days=30))
     assert len(await store.response_conversation("b")) == 4
     with pytest.raises(NotFound):
         await store.read_response("other")
@@ -74,16 +74,16 @@ async def test_what_was_left_alone_for_longest_is_forgotten(store: ChatStore, mo
 async def test_what_is_too_old_or_too_much_is_forgotten(store: ChatStore, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1e9
     monkeypatch.setattr("time.time", lambda: now)
-    await store.keep_response(kept("a"), AMPLE)
+    await store.keep_response(make_record("a"), AMPLE)
     now += 3 * 24 * 3600.0
-    await store.keep_response(kept("x"), ResponseLimits(most=100, days=2))
+    await store.keep_response(make_record("x"), ResponseLimits(most=100, days=2))
     assert (await store.read_response("a")).id == "a", "a day longer: the clock may be a day wrong"
     now += 60.0
-    await store.keep_response(kept("b"), ResponseLimits(most=100, days=2))
+    await store.keep_response(make_record("b"), ResponseLimits(most=100, days=2))
     with pytest.raises(NotFound):
         await store.read_response("a")
     monkeypatch.setattr(responses, "MOST_BYTES", 40)
-    await store.keep_response(kept("c"), AMPLE)
+    await store.keep_response(make_record("c"), AMPLE)
     with pytest.raises(NotFound):
         await store.read_response("b")
     assert (await store.read_response("c")).id == "c"
@@ -91,8 +91,8 @@ async def test_what_is_too_old_or_too_much_is_forgotten(store: ChatStore, monkey
 
 async def test_responses_survive_a_restart(path: Path) -> None:
     first = await ChatStore.open(path)
-    await first.keep_response(kept("a"), AMPLE)
+    await first.keep_response(make_record("a"), AMPLE)
     await first.close()
     second = await ChatStore.open(path)
-    assert await second.read_response("a") == kept("a")
+    assert await second.read_response("a") == make_record("a")
     await second.close()

@@ -26,7 +26,7 @@ from tests.unit.supervisor.conftest import Recorder
 KEY = "sk-remote"
 
 
-def _untrusted() -> ssl.SSLCertVerificationError:
+def _make_untrusted() -> ssl.SSLCertVerificationError:
     error = ssl.SSLCertVerificationError(1, "certificate verify failed")
     error.verify_message = "self-signed certificate"
     return error
@@ -79,7 +79,7 @@ async def supervisor(folders: SupervisorFolders, recorder: Recorder) -> AsyncIte
 
 @pytest.fixture
 def request_for(tmp_path: Path) -> Callable[..., LoadRequest]:
-    def made(far: Remotely, name: str = "m", key: str = KEY) -> LoadRequest:
+    def make_request(far: Remotely, name: str = "m", key: str = KEY) -> LoadRequest:
         record = tmp_path / f"{name}.json"
         record.write_text("{}")
         key_file = tmp_path / f"{name}.key"
@@ -89,7 +89,7 @@ def request_for(tmp_path: Path) -> Callable[..., LoadRequest]:
         options = LaunchOptions(context=4096, slots=8)
         return LoadRequest(engine="attached", source=source, options=options, needs=MemoryNeeds(pools={PLACES: 0}))
 
-    return made
+    return make_request
 
 
 Ask = Callable[..., LoadRequest]
@@ -207,7 +207,7 @@ async def test_a_name_that_leads_there_does_not_either(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
-        (_untrusted(), "cannot be verified: self-signed"),
+        (_make_untrusted(), "cannot be verified: self-signed"),
         (TimeoutError(), "did not answer within"),
         (ForbiddenAddress(), "never contacted"),
         (ConnectionResetError("reset"), "does not answer"),

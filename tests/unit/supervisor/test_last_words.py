@@ -55,7 +55,7 @@ async def start(
     monkeypatch.setattr(child, "_LAST_WORDS_S", LAST_WORDS_S)
     log, begun_processes = EngineLog("m", tmp_path, recorder.publish), list[EngineProcess]()
 
-    def started(script: str) -> EngineProcess:
+    def start_process(script: str) -> EngineProcess:
         order = LaunchOrder(argv=("/bin/sh", "-c", script), env=dict(os.environ), cwd=str(tmp_path))
         ways = ChildHandlers(
             log=log, redactor=LogRedactor([]), read_log=witness.read_log, hear=witness.hear, ended=witness.ended
@@ -63,7 +63,7 @@ async def start(
         begun_processes.append(EngineProcess(order, role="server", has_lifeline=False, prefix="", handlers=ways))
         return begun_processes[-1]
 
-    yield started
+    yield start_process
     for process in begun_processes:
         process.kill()
     log.close()

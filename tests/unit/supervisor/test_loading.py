@@ -256,15 +256,15 @@ async def test_an_adapter_that_breaks_does_not_break_the_supervisor(
     recorder: Recorder,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def broken(*_: object) -> None:
+    def raise_mistake(*_: object) -> None:
         raise KeyError("oops")
 
-    adapter.read_log = broken  # type: ignore[method-assign,assignment]  # a plug-in with a mistake
+    adapter.read_log = raise_mistake  # type: ignore[method-assign,assignment]  # a plug-in with a mistake
     adapter.behaviours["m"] = Behaviour(says=("one", "two"))
     assert (await supervisor.ensure_ready(ask())).state is S.READY
     await recorder.until(lambda: len(recorder.lines()) == 2)
     assert [line.text for line in supervisor.read_log("m")] == ["one", "two"]
-    adapter.classify_exit = broken  # type: ignore[method-assign,assignment]  # and another
+    adapter.classify_exit = raise_mistake  # type: ignore[method-assign,assignment]  # and another
     adapter.behaviours["n"] = Behaviour(exit_code=1)
     with pytest.raises(EngineFailed, match="a bug in Roundhouse"):
         await supervisor.ensure_ready(ask("n"))

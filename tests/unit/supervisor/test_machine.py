@@ -78,7 +78,7 @@ def outcomes(effects: list[m.MachineEffect]) -> dict[int, m.CallOutcome]:
     return {effect.ticket: effect.outcome for effect in effects if isinstance(effect, m.AnswerCaller)}
 
 
-def refused(effects: list[m.MachineEffect]) -> list[FailureKind]:
+def list_refusals(effects: list[m.MachineEffect]) -> list[FailureKind]:
     return [outcome.failure.kind for outcome in outcomes(effects).values() if isinstance(outcome, m.LoadRefused)]
 
 
@@ -143,11 +143,11 @@ def test_what_the_same_arguments_would_repeat_is_told_again_at_once(kind: Failur
     driver = Driver()
     driver.ask()
     driver.start()
-    assert refused(driver.end(kind)) == [kind]
+    assert list_refusals(driver.end(kind)) == [kind]
     assert driver.state() is S.FAILED
-    assert refused(driver.ask()) == [kind]
+    assert list_refusals(driver.ask()) == [kind]
     driver.pass_time(10 * RESTART_WINDOW_S)
-    assert refused(driver.ask()) == [kind]
+    assert list_refusals(driver.ask()) == [kind]
 
 
 def fail(kind: FailureKind = FailureKind.MODEL_CORRUPT) -> Driver:
@@ -260,7 +260,7 @@ def test_silence_while_loading_is_a_stall_and_signs_of_life_put_it_off() -> None
     assert driver.pass_time(1.0) == [m.KillRun(run=1)]
     assert driver.say(m.SignOfLife(run=1)) == []
     assert driver.ready() == [], "it is being killed"
-    assert refused(driver.end(FailureKind.KILLED)) == [FailureKind.STALLED]
+    assert list_refusals(driver.end(FailureKind.KILLED)) == [FailureKind.STALLED]
 
 
 def test_signs_of_life_do_not_put_off_the_hard_limit() -> None:
@@ -271,7 +271,7 @@ def test_signs_of_life_do_not_put_off_the_hard_limit() -> None:
         driver.say(m.SignOfLife(run=1))
         effects = driver.pass_time(9.5)
     assert effects == [m.KillRun(run=1)]
-    assert refused(driver.end(FailureKind.KILLED)) == [FailureKind.TOO_SLOW]
+    assert list_refusals(driver.end(FailureKind.KILLED)) == [FailureKind.TOO_SLOW]
 
 
 def test_a_policy_overrules_the_adapters_times() -> None:
@@ -289,7 +289,7 @@ def test_a_taken_port_is_tried_again_within_the_same_load() -> None:
         assert driver.end(FailureKind.PORT_IN_USE) == [m.LaunchRun(run=attempt + 2, request=REQUEST)]
         assert driver.state() is S.LOADING
         driver.say(m.ProcessesStarted(run=driver.machine.run, **STARTED))
-    assert refused(driver.end(FailureKind.PORT_IN_USE)) == [FailureKind.PORT_IN_USE]
+    assert list_refusals(driver.end(FailureKind.PORT_IN_USE)) == [FailureKind.PORT_IN_USE]
 
 
 def test_news_of_an_earlier_run_is_ignored() -> None:

@@ -49,11 +49,11 @@ def coming_up(mends: frozenset[RemedyKind]) -> EngineMachine:
     machine = EngineMachine(lambda: SupervisorPolicy(mends=mends))
     machine.step(m.ReadyRequest(ticket=1, request=REQUEST, holds=True, fingerprint=(0,)), 0.0)
     machine.step(m.RoomGranted(run=machine.run), 0.0)
-    started(machine)
+    start_processes(machine)
     return machine
 
 
-def started(machine: EngineMachine) -> None:
+def start_processes(machine: EngineMachine) -> None:
     machine.step(m.ProcessesStarted(run=machine.run, stall_s=10.0, hard_s=100.0, grace_s=5.0), 0.0)
 
 
@@ -68,7 +68,7 @@ def test_the_waiter_hears_nothing_of_it_and_gets_what_fits() -> None:
     assert isinstance(launch_effect, m.LaunchRun)
     assert launch_effect.request.options.context == 4096
     assert machine.state is EngineState.LOADING
-    started(machine)
+    start_processes(machine)
     effects = machine.step(m.EngineReady(run=machine.run), 2.0)
     assert [effect.ticket for effect in effects if isinstance(effect, m.AnswerCaller)] == [1]
     assert [remedy.kind for remedy in machine.applied] == ["less_context"]
@@ -85,7 +85,7 @@ def test_it_gives_up_after_some_tries() -> None:
     machine = coming_up(frozenset({RemedyKind.LESS_CONTEXT}))
     for smaller in range(TRIES):
         fail(machine, Remedy(kind=RemedyKind.LESS_CONTEXT, label="Load", options={"context": 4096 - smaller}))
-        started(machine)
+        start_processes(machine)
     fail(machine, Remedy(kind=RemedyKind.LESS_CONTEXT, label="Load", options={"context": 1024}))
     assert machine.state is EngineState.FAILED
 
@@ -102,7 +102,7 @@ def test_an_engine_that_was_ready_is_not_changed_behind_anybodys_back() -> None:
 def test_who_asks_for_the_same_again_gets_what_fits(*, explicit: bool) -> None:
     machine = coming_up(frozenset({RemedyKind.LESS_CONTEXT}))
     fail(machine)
-    started(machine)
+    start_processes(machine)
     machine.step(m.EngineReady(run=machine.run), 2.0)
     effects = machine.step(
         m.ReadyRequest(ticket=2, request=REQUEST, holds=True, fingerprint=(0,), explicit=explicit), 3.0

@@ -88,7 +88,7 @@ class World:
             is_leaving=machine.state in {S.DRAINING, S.STOPPING},
             is_pinned=machine.is_pinned,
             load_s=machine.wait_estimate.load_s or 0.0,
-            holds=taken(name) if is_measured else SIZES[name],
+            holds=sizes_of(name) if is_measured else SIZES[name],
             pid=list(SIZES).index(name),
         )
 
@@ -161,7 +161,7 @@ class World:
         if work is None:
             return {}
         is_up = self.machines[name].state not in {S.STARTING, S.LOADING}
-        return {pool: size if is_up else size // 2 for pool, size in taken(name).items()}
+        return {pool: size if is_up else size // 2 for pool, size in sizes_of(name).items()}
 
     def used(self, pool: str) -> int:
         ghosts = sum(held_bytes.get(pool, 0) for _, held_bytes in self.ghosts)
@@ -170,9 +170,9 @@ class World:
     def fits_now(self, name: str) -> None:
         """Never over budget: what all that run may come to take, and this one, is there, now."""
         for pool, total in TOTAL.items():
-            will_take = sum(taken(other).get(pool, 0) for other in self.work) + taken(name).get(pool, 0)
+            will_take = sum(sizes_of(other).get(pool, 0) for other in self.work) + sizes_of(name).get(pool, 0)
             ghosts = sum(held_bytes.get(pool, 0) for _, held_bytes in self.ghosts)
-            if taken(name).get(pool):
+            if sizes_of(name).get(pool):
                 assert will_take + ghosts + self.others[pool] <= total, f"{name} over budget in {pool}"
 
     def in_budget(self) -> None:
@@ -218,7 +218,7 @@ class World:
     def other_program(self) -> None:
         self.others = {pool: self.random.randint(0, most) for pool, most in OTHERS_MOST.items()}
         for pool, total in TOTAL.items():  # it cannot have what engines hold
-            ours = sum(taken(name).get(pool, 0) for name in self.work)
+            ours = sum(sizes_of(name).get(pool, 0) for name in self.work)
             self.others[pool] = max(0, min(self.others[pool], total - ours - self.used(pool)))
 
     def end(self, name: str, kind: FailureKind) -> None:
@@ -276,7 +276,7 @@ class World:
         raise AssertionError(f"never answered: {sorted(self.open_requests.values())}")
 
 
-def taken(name: str) -> dict[str, int]:
+def sizes_of(name: str) -> dict[str, int]:
     return dict(SIZES[name] or MEANT[name])
 
 

@@ -26,7 +26,7 @@ from app.supervisor.scheduling import (
 RAM, GPU = "system", "gpu"
 
 
-def kept(model: str, last_used: float = 0.0, **holds: int) -> Resident:
+def make_kept(model: str, last_used: float = 0.0, **holds: int) -> Resident:
     return Resident(model=model, last_used=last_used, is_idle=True, is_kept=True, holds=holds)
 
 
@@ -38,11 +38,11 @@ def busy(model: str, last_used: float = 0.0, **holds: int) -> Resident:
     return Resident(model=model, last_used=last_used, is_busy=True, holds=holds)
 
 
-def leaving(model: str, **holds: int) -> Resident:
+def make_leaving(model: str, **holds: int) -> Resident:
     return Resident(model=model, last_used=0.0, is_leaving=True, holds=holds)
 
 
-def loading(model: str, holds: Mapping[str, int] | None = None) -> Resident:
+def make_loading(model: str, holds: Mapping[str, int] | None = None) -> Resident:
     return Resident(model=model, last_used=0.0, holds=holds or {})
 
 
@@ -95,7 +95,7 @@ def test_nobody_is_evicted_while_there_is_room() -> None:
 
 
 def test_an_engine_that_is_leaving_counts_as_room_to_come() -> None:
-    assert decide(queue("w"), [leaving("a"), idle("b", 1.0)], 2) == []
+    assert decide(queue("w"), [make_leaving("a"), idle("b", 1.0)], 2) == []
 
 
 def test_a_lowered_limit_evicts_without_anybody_waiting() -> None:
@@ -145,7 +145,7 @@ def test_everything_is_left_alone_while_evicting_what_is_idle_would_not_do() -> 
 
 
 def test_an_engine_that_is_loading_is_left_alone() -> None:
-    assert decide(queue("a"), [loading("x")], 1, now=100.0) == []
+    assert decide(queue("a"), [make_loading("x")], 1, now=100.0) == []
 
 
 def test_a_load_that_waited_long_enough_makes_the_least_used_busy_engine_finish() -> None:
@@ -155,7 +155,7 @@ def test_a_load_that_waited_long_enough_makes_the_least_used_busy_engine_finish(
 
 
 def test_one_that_is_leaving_already_is_enough_for_one_that_waits() -> None:
-    assert decide(queue("a"), [leaving("x"), busy("y")], 2, now=99.0) == []
+    assert decide(queue("a"), [make_leaving("x"), busy("y")], 2, now=99.0) == []
 
 
 def test_a_pinned_model_stays_and_another_goes_instead() -> None:
@@ -186,7 +186,7 @@ def test_one_that_is_alone_may_have_the_head_room_too() -> None:
 
 
 def test_nobody_is_refused_while_something_is_on_its_way_in_or_out() -> None:
-    for other in (loading("x"), leaving("x", system=90)):
+    for other in (make_loading("x"), make_leaving("x", system=90)):
         assert fit(queue("w", system=300), [other], system=100) == []
 
 
@@ -235,7 +235,7 @@ def test_another_program_gets_what_it_lacks_from_what_is_worth_least() -> None:
 
 
 def test_what_is_to_be_kept_makes_room_after_all_others_and_no_sooner() -> None:
-    residents = [kept("k", 0.0, system=40), idle("new", 9.0, load_s=60.0, system=40)]
+    residents = [make_kept("k", 0.0, system=40), idle("new", 9.0, load_s=60.0, system=40)]
     assert fit(queue("w", system=50), residents, system=100, now=10.0) == [EvictEngine(model="new")]
     assert fit(queue("w", system=90), residents, system=100, now=10.0) == [
         EvictEngine(model="new"),
@@ -246,7 +246,7 @@ def test_what_is_to_be_kept_makes_room_after_all_others_and_no_sooner() -> None:
 
 
 def test_what_is_to_be_kept_goes_before_a_busy_one_is_stopped() -> None:
-    residents = [kept("k", system=40), busy("b", system=40)]
+    residents = [make_kept("k", system=40), busy("b", system=40)]
     assert fit(queue("w", system=50), residents, system=100, now=100.0) == [EvictEngine(model="k")]
 
 
@@ -303,6 +303,6 @@ def test_whatever_is_asked_nobody_is_wronged(
 
 
 def test_a_load_that_fits_beside_everybody_is_always_let_in() -> None:
-    residents = [busy("a", system=40), leaving("b", system=20), loading("c", {RAM: 20})]
+    residents = [busy("a", system=40), make_leaving("b", system=20), make_loading("c", {RAM: 20})]
     for is_settled in (True, False):
         assert fit(queue("w", system=20), residents, is_settled=is_settled, system=100) == [GrantRoom(model="w")]

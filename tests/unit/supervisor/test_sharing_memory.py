@@ -65,16 +65,16 @@ def need(ask: Ask) -> Ask:
     return request
 
 
-def loaded(supervisor: Supervisor) -> list[str]:
+def list_loaded(supervisor: Supervisor) -> list[str]:
     return [status.model for status in supervisor.list_statuses() if status.state is S.READY]
 
 
 async def test_models_share_memory_as_long_as_it_lasts(supervisor: Supervisor, need: Ask) -> None:
     await supervisor.ensure_ready(need("a"))
     await supervisor.ensure_ready(need("b"))
-    assert loaded(supervisor) == ["a", "b"]
+    assert list_loaded(supervisor) == ["a", "b"]
     await supervisor.ensure_ready(need("c"))
-    assert loaded(supervisor) == ["b", "c"], "the larger one had to go, the other did not"
+    assert list_loaded(supervisor) == ["b", "c"], "the larger one had to go, the other did not"
 
 
 @pytest.mark.slow
@@ -83,11 +83,11 @@ async def test_a_pinned_model_stays_and_the_other_is_refused(supervisor: Supervi
     await supervisor.ensure_ready(need("a"))
     with pytest.raises(EngineFailed, match=r"c takes about 50\.0 GiB of memory on gpu.*40\.0 GiB.*a, which is pinned"):
         await supervisor.ensure_ready(need("c"))
-    assert loaded(supervisor) == ["a"]
+    assert list_loaded(supervisor) == ["a"]
     assert [status.is_pinned for status in supervisor.list_statuses()] == [True]
     supervisor.policy = SupervisorPolicy()
     await supervisor.ensure_ready(need("c"))
-    assert loaded(supervisor) == ["c"]
+    assert list_loaded(supervisor) == ["c"]
 
 
 @pytest.mark.slow
@@ -122,11 +122,11 @@ async def test_memory_that_comes_back_late_is_waited_for(
     async with asyncio.timeout(WAIT_S):
         while memory.early_reads < 3:  # noqa: ASYNC110 -- it looks again and again, and tells nobody
             await asyncio.sleep(0.01)
-    assert loaded(supervisor) == ["b"], "nobody else had to go for it"
+    assert list_loaded(supervisor) == ["b"], "nobody else had to go for it"
     assert not waiter.done()
     memory.keeps = ""
     await waiter
-    assert loaded(supervisor) == ["b", "c"]
+    assert list_loaded(supervisor) == ["b", "c"]
 
 
 @pytest.mark.slow
@@ -134,9 +134,9 @@ async def test_a_busy_model_is_waited_for(supervisor: Supervisor, need: Ask, rec
     async with supervisor.lease(need("a")):
         waiter = asyncio.create_task(supervisor.ensure_ready(need("c")))
         await recorder.until(lambda: [status for status in recorder.statuses("c") if "to free memory" in status.stage])
-        assert loaded(supervisor) == ["a"]
+        assert list_loaded(supervisor) == ["a"]
     await waiter
-    assert loaded(supervisor) == ["c"]
+    assert list_loaded(supervisor) == ["c"]
 
 
 @pytest.mark.slow

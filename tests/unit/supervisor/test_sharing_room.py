@@ -14,7 +14,7 @@ from tests.unit.supervisor.conftest import Ask, Recorder
 S = EngineState
 
 
-def loaded(supervisor: Supervisor) -> list[str]:
+def list_loaded(supervisor: Supervisor) -> list[str]:
     return [status.model for status in supervisor.list_statuses() if status.state is S.READY]
 
 
@@ -28,7 +28,7 @@ async def test_the_idle_model_that_was_used_least_recently_makes_room(
     async with supervisor.lease(ask("a")):
         pass
     await supervisor.ensure_ready(ask("c"))
-    assert loaded(supervisor) == ["a", "c"]
+    assert list_loaded(supervisor) == ["a", "c"]
 
 
 @pytest.mark.slow
@@ -38,9 +38,9 @@ async def test_a_request_waits_while_every_model_is_busy(supervisor: Supervisor,
         waiter = asyncio.create_task(supervisor.ensure_ready(ask("b")))
         queued_status = await recorder.until_state(S.STARTING, "b")
         assert (queued_status.stage, queued_status.pid) == ("Waiting for another model to free memory", None)
-        assert loaded(supervisor) == ["a"]
+        assert list_loaded(supervisor) == ["a"]
     assert (await waiter).state is S.READY
-    assert loaded(supervisor) == ["b"]
+    assert list_loaded(supervisor) == ["b"]
 
 
 async def test_a_load_that_has_room_never_says_that_it_waits_for_some(
@@ -61,7 +61,7 @@ async def test_a_queued_load_that_nobody_waits_for_evicts_nobody(
         await recorder.until_state(S.STARTING, "b")
         waiter.cancel()
         await recorder.until_state(S.STOPPED, "b")
-    assert loaded(supervisor) == ["a"]
+    assert list_loaded(supervisor) == ["a"]
 
 
 @pytest.mark.slow
@@ -77,7 +77,7 @@ async def test_a_model_in_constant_use_gives_way_in_the_end_and_loses_no_request
         assert not lease.end.done()
     assert (await waiter).state is S.READY
     await more
-    assert loaded(supervisor) == ["a"]
+    assert list_loaded(supervisor) == ["a"]
 
 
 async def hold_once(supervisor: Supervisor, ask: Ask, model: str) -> None:
@@ -91,7 +91,7 @@ async def test_a_lowered_limit_takes_effect_at_once(supervisor: Supervisor, ask:
         await supervisor.ensure_ready(ask(model))
     supervisor.policy = SupervisorPolicy(max_loaded=1)
     await recorder.until_state(S.STOPPED, "a")
-    assert loaded(supervisor) == ["b"]
+    assert list_loaded(supervisor) == ["b"]
 
 
 async def test_a_failed_model_takes_no_room(supervisor: Supervisor, ask: Ask) -> None:
@@ -100,7 +100,7 @@ async def test_a_failed_model_takes_no_room(supervisor: Supervisor, ask: Ask) ->
     with pytest.raises(EngineFailed):
         await supervisor.ensure_ready(ask("a", slots=0))
     await supervisor.ensure_ready(ask("b"))
-    assert loaded(supervisor) == ["b"]
+    assert list_loaded(supervisor) == ["b"]
 
 
 @pytest.mark.slow

@@ -184,20 +184,20 @@ def test_an_engine_that_repeats_itself_does_not_fill_memory() -> None:
     assert len(facts.suspicions) < 100
 
 
-def suspected(facts: RunFacts) -> list[str]:
+def list_suspicions(facts: RunFacts) -> list[str]:
     return [suspicion.line for suspicion in facts.build_exit(LaunchOptions()).suspicions]
 
 
 def test_what_went_wrong_before_it_served_or_long_ago_is_not_what_ended_it() -> None:
     facts = RunFacts()
     facts.apply_event(Suspicion(kind=FailureKind.DRIVER, line="while it loaded"))
-    assert suspected(facts) == ["while it loaded"]
+    assert list_suspicions(facts) == ["while it loaded"]
     facts.mark_ready(0.0, 1.0)
     facts.add_lines(["ERROR: a request that was refused"])
     facts.apply_event(Suspicion(kind=FailureKind.MODEL_NOT_FOUND, line="a request that was refused"))
-    assert suspected(facts) == ["a request that was refused"]
+    assert list_suspicions(facts) == ["a request that was refused"]
     facts.add_lines(["POST /v1/chat/completions 200 OK"] * 1_000)
-    assert suspected(facts) == []
+    assert list_suspicions(facts) == []
 
 
 def test_an_engine_that_served_is_judged_by_its_last_words() -> None:
@@ -206,7 +206,7 @@ def test_an_engine_that_served_is_judged_by_its_last_words() -> None:
     for at in range(10_000):
         facts.add_lines([str(at)])
         facts.apply_event(Suspicion(kind=FailureKind.OUT_OF_MEMORY, line=str(at)))
-    assert suspected(facts)[-1] == "9999"
+    assert list_suspicions(facts)[-1] == "9999"
     assert len(facts.suspicions) < 100
 
 

@@ -30,7 +30,7 @@ def release(driver: Driver) -> list[m.MachineEffect]:
     return driver.say(m.ReleaseLease(run=driver.machine.run))
 
 
-def running(request: LoadRequest) -> Driver:
+def run_request(request: LoadRequest) -> Driver:
     driver = Driver()
     driver.ask(request)
     driver.start()
@@ -68,7 +68,7 @@ def test_a_lease_that_says_nothing_leaves_the_time_as_it_is_until_the_model_is_g
 
 
 def test_more_context_waits_until_nobody_is_served_and_then_everybody_is() -> None:
-    driver = running(OTHER)
+    driver = run_request(OTHER)
     assert outcomes(lease(driver, GROWS, LARGER)) == {}
     assert driver.state() is S.DRAINING
     assert outcomes(driver.ask(OTHER)) == {}, "it waiting"
@@ -83,11 +83,11 @@ def test_more_context_waits_until_nobody_is_served_and_then_everybody_is() -> No
 
 
 def test_context_that_suffices_starts_nothing_again() -> None:
-    driver = running(LARGER)
+    driver = run_request(LARGER)
     assert isinstance(outcomes(lease(driver, GROWS, OTHER))[2], m.LeaseGranted)
     assert isinstance(outcomes(lease(driver, LeaseOptions(), LARGER))[3], m.LeaseGranted)
-    assert isinstance(outcomes(lease(running(OTHER), LeaseOptions(context=99), LARGER))[2], m.LeaseGranted)
-    assert isinstance(outcomes(lease(running(OTHER), LeaseOptions(context=100), OTHER))[2], m.LeaseGranted), (
+    assert isinstance(outcomes(lease(run_request(OTHER), LeaseOptions(context=99), LARGER))[2], m.LeaseGranted)
+    assert isinstance(outcomes(lease(run_request(OTHER), LeaseOptions(context=100), OTHER))[2], m.LeaseGranted), (
         "no more to be had"
     )
 

@@ -16,7 +16,7 @@ from app.hub.download.wire import DownloadStopped
 from app.updates import fetching
 from app.updates.fetching import fetch_file, fetch_manifest, remove_other_versions, verify_file
 from app.updates.manifest import ReleaseFile, UpdateRefused
-from tests.range_server import Hub, serving
+from tests.range_server import Hub, serve_ranges
 
 CONTENT = bytes(range(256)) * 400
 PATH = "/updates/roundhouse_0.2.0_amd64.deb"
@@ -24,7 +24,7 @@ PATH = "/updates/roundhouse_0.2.0_amd64.deb"
 
 @pytest.fixture
 def hub() -> Iterator[Hub]:
-    with serving(Hub(files={PATH: CONTENT})) as hub:
+    with serve_ranges(Hub(files={PATH: CONTENT})) as hub:
         yield hub
 
 

@@ -35,7 +35,7 @@ def publisher(tmp_path: Path) -> Publisher:
     return Publisher(tmp_path, Hub())
 
 
-def signed(publisher: Publisher, document: dict[str, Any], *keys: Ed25519PrivateKey) -> SignedManifest:
+def sign_document(publisher: Publisher, document: dict[str, Any], *keys: Ed25519PrivateKey) -> SignedManifest:
     content = json.dumps(document).encode()
     signatures = [base64.b64encode(key.sign(content)).decode() for key in keys or (publisher.key,)]
     return SignedManifest(content=content, signatures="\n".join(signatures))
@@ -43,7 +43,7 @@ def signed(publisher: Publisher, document: dict[str, Any], *keys: Ed25519Private
 
 def read(publisher: Publisher, **changes: object) -> UpdateManifest:
     document = {**publisher.document("0.2.0", PACKAGE), **changes}
-    return verify_manifest(signed(publisher, document), read_trusted_keys(publisher.keys_file))
+    return verify_manifest(sign_document(publisher, document), read_trusted_keys(publisher.keys_file))
 
 
 def refusal(publisher: Publisher, **changes: object) -> str:
@@ -63,9 +63,9 @@ def test_what_a_trusted_key_signed_is_read(publisher: Publisher) -> None:
 
 
 def test_a_changed_byte_and_a_stranger_s_key_are_refused(publisher: Publisher) -> None:
-    good = signed(publisher, publisher.document("0.2.0"))
+    good = sign_document(publisher, publisher.document("0.2.0"))
     tampered_manifest = SignedManifest(content=good.content.replace(b"better", b"worse!"), signatures=good.signatures)
-    stranger = signed(publisher, publisher.document("0.2.0"), Ed25519PrivateKey.generate())
+    stranger = sign_document(publisher, publisher.document("0.2.0"), Ed25519PrivateKey.generate())
     unsigned_manifest = SignedManifest(content=good.content, signatures="no signature at all\n\n")
     for wrong in (tampered_manifest, stranger, unsigned_manifest):
         with pytest.raises(UpdateRefused) as error:
@@ -76,13 +76,15 @@ def test_a_changed_byte_and_a_stranger_s_key_are_refused(publisher: Publisher) -
 
 def test_keys_are_changed_by_signing_with_both(publisher: Publisher) -> None:
     old, new = publisher.key, Ed25519PrivateKey.generate()
-    both = signed(publisher, publisher.document("0.2.0"), new, old)
+    both = sign_document(publisher, publisher.document("0.2.0"), new, old)
     assert verify_manifest(both, read_trusted_keys(publisher.keys_file)).version == "0.2.0"
     own = publisher.keys_file.with_name("own.txt")
     own.write_text(base64.b64encode(new.public_key().public_bytes_raw()).decode())
     with_both_keys = read_trusted_keys(publisher.keys_file, own)
     assert len(with_both_keys) == 2
-    assert verify_manifest(signed(publisher, publisher.document("0.3.0"), new), with_both_keys).version == "0.3.0"
+    assert (
+        verify_manifest(sign_document(publisher, publisher.document("0.3.0"), new), with_both_keys).version == "0.3.0"
+    )
 
 
 def test_lines_that_are_no_key_are_no_key(tmp_path: Path) -> None:

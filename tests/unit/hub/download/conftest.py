@@ -13,7 +13,7 @@ from app.hub.download.wire import HttpSource, remote_without_limit
 from app.hub.repositories.repository import RepoFile, read_repository, resolve_address
 from tests.fake_hub.faults import Fault
 from tests.fake_hub.hub import FakeHub
-from tests.fake_hub.server import serving
+from tests.fake_hub.server import serve_hub
 
 NAME, FILE = "org/model-GGUF", "model-Q4_K_M.gguf"
 CHUNK = 64 << 10
@@ -70,7 +70,7 @@ class Arena:
 
 @pytest.fixture
 def hub() -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served_hub:
+    with serve_hub(FakeHub()) as served_hub:
         yield served_hub
 
 

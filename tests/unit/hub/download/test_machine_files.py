@@ -67,7 +67,7 @@ def send_range(request: BaseHTTPRequestHandler, content: bytes, part: range, *, 
 
 
 @contextmanager
-def serving(peer: Peer, context: ssl.SSLContext) -> Iterator[Peer]:
+def serve_peer(peer: Peer, context: ssl.SSLContext) -> Iterator[Peer]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             peer.requests.append(self.path)
@@ -151,7 +151,7 @@ def home(arena: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     contents = {FILE: there.content, "config.json": b"{}"}
     own, other = make_identity(tmp_path, "own"), make_identity(tmp_path, "other")
     peer = Peer({file_address(NAME, file.etag): contents[file.path] for file in files}, identity=other)
-    with serving(peer, make_server_context(other, [own.certificate])):
+    with serve_peer(peer, make_server_context(other, [own.certificate])):
         yield Home(there, peer, own)
 
 
@@ -293,7 +293,7 @@ def test_wrong_bytes_take_nothing_with_them_that_was_there_before(home: Home) ->
 def test_another_certificate_is_sent_nothing(home: Home, tmp_path: Path) -> None:
     """A stranger in between, who has an address and a certificate of their own."""
     stranger = make_identity(tmp_path, "stranger")
-    with serving(
+    with serve_peer(
         Peer(home.peer.files, identity=stranger), make_server_context(stranger, [home.own.certificate])
     ) as false:
         home.peer.port = false.port

@@ -65,7 +65,7 @@ def test_a_late_stream_takes_the_second_half_of_what_another_reads() -> None:
     assert regions.go_on(0)
 
 
-def marked(folder: Path, *indexes: int, count: int = CONTENT.chunk_count) -> list[int]:
+def mark_chunks(folder: Path, *indexes: int, count: int = CONTENT.chunk_count) -> list[int]:
     """Open the map of a part file, mark chunks, and return what is missing then."""
     with closing(ChunkMap(folder / "blob.part", CONTENT)) as chunks, (folder / "blob.part").open("r+b") as out:
         for index in indexes:
@@ -75,63 +75,63 @@ def marked(folder: Path, *indexes: int, count: int = CONTENT.chunk_count) -> lis
 
 
 def test_marks_outlive_the_process(tmp_path: Path) -> None:
-    marked(tmp_path, 3, 10)
+    mark_chunks(tmp_path, 3, 10)
     assert bytes_written(tmp_path / "blob.part") == 150
-    assert marked(tmp_path) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    assert mark_chunks(tmp_path) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
 
 
 def test_what_was_not_on_disk_when_the_power_went_is_fetched_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunk_map, "SYNC_S", 0.0)
-    marked(tmp_path, 1)
+    mark_chunks(tmp_path, 1)
     monkeypatch.setattr(chunk_map, "SYNC_S", 1e9)
-    marked(tmp_path, 2)
+    mark_chunks(tmp_path, 2)
     before = psutil.boot_time() - 3600
     os.utime(tmp_path / "blob.map", (before, before))
-    assert {1, 2} & set(marked(tmp_path)) == {2}
+    assert {1, 2} & set(mark_chunks(tmp_path)) == {2}
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"\xff" * 50, b'{"size":1050}\n' + b"\1" * 11])
 def test_a_damaged_map_counts_for_nothing(tmp_path: Path, damage: bytes) -> None:
-    marked(tmp_path, 1)
+    mark_chunks(tmp_path, 1)
     (tmp_path / "blob.map").write_bytes(damage)
-    assert len(marked(tmp_path)) == 11
+    assert len(mark_chunks(tmp_path)) == 11
 
 
 def test_a_map_without_its_part_counts_for_nothing(tmp_path: Path) -> None:
-    marked(tmp_path, 1)
+    mark_chunks(tmp_path, 1)
     (tmp_path / "blob.part").unlink()
     assert bytes_written(tmp_path / "blob.part") == 0
-    assert len(marked(tmp_path)) == 11
+    assert len(mark_chunks(tmp_path)) == 11
 
 
 def test_what_the_system_was_handed_after_its_last_start_is_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunk_map, "SYNC_S", 1e9)
-    marked(tmp_path, 2)
+    mark_chunks(tmp_path, 2)
     for offset_s, is_believed in ((-30.0, True), (30.0, True), (-90.0, False)):
         at = psutil.boot_time() + offset_s
         os.utime(tmp_path / "blob.map", (at, at))
-        assert (2 not in marked(tmp_path)) == is_believed, "clocks are put right for a minute after a start"
-        marked(tmp_path, 2)
+        assert (2 not in mark_chunks(tmp_path)) == is_believed, "clocks are put right for a minute after a start"
+        mark_chunks(tmp_path, 2)
 
 
 @pytest.mark.parametrize("marks", [b"\1" * 10, b"\1" * 12, b"\3" + b"\1" * 10, b""])
 def test_marks_of_another_count_or_kind_count_for_nothing(tmp_path: Path, marks: bytes) -> None:
-    marked(tmp_path, 1)
+    mark_chunks(tmp_path, 1)
     file = tmp_path / "blob.map"
     file.write_bytes(file.read_bytes().partition(b"\n")[0] + b"\n" + marks)
-    assert len(marked(tmp_path)) == 11
-    assert len(marked(tmp_path)) == 11
+    assert len(mark_chunks(tmp_path)) == 11
+    assert len(mark_chunks(tmp_path)) == 11
 
 
 def test_a_part_of_another_size_counts_for_nothing(tmp_path: Path) -> None:
-    marked(tmp_path, 1)
+    mark_chunks(tmp_path, 1)
     with (tmp_path / "blob.part").open("r+b") as part:
         part.truncate(7)
-    assert len(marked(tmp_path)) == 11
+    assert len(mark_chunks(tmp_path)) == 11
     assert (tmp_path / "blob.part").stat().st_size == CONTENT.size
 
 
@@ -142,7 +142,7 @@ def test_what_was_wrong_is_forgotten_also_by_the_next_process(tmp_path: Path) ->
         chunks.clear_chunks(chunks.all_chunks)
         assert not chunks.has_chunk(4)
         assert [len(chunks.chunk_span(index)) for index in (0, 9, 10)] == [100, 100, 50]
-    assert len(marked(tmp_path)) == 11
+    assert len(mark_chunks(tmp_path)) == 11
     with closing(ChunkMap(tmp_path / "blob.part", CONTENT)) as chunks:
         chunks.delete_map()
         chunks.delete_map()

@@ -47,7 +47,7 @@ def job_for(there: Arena, **more: object) -> DownloadJob:
 
 
 @contextmanager
-def started(job: DownloadJob) -> Iterator[subprocess.Popen[bytes]]:
+def start_program(job: DownloadJob) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(
         module_command("app.hub.download.program"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as child:
@@ -61,7 +61,7 @@ def started(job: DownloadJob) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def run(job: DownloadJob) -> list[DownloadMessage]:
-    with started(job) as child:
+    with start_program(job) as child:
         assert child.stdout is not None
         messages = [msgspec.json.decode(line, type=DownloadMessage) for line in child.stdout]
         child.wait(PATIENCE_S)
@@ -105,7 +105,7 @@ def test_why_it_failed_is_its_last_line(arena: Make) -> None:
 
 def test_it_ends_with_whoever_started_it(arena: Make) -> None:
     there = arena(16 << 20)
-    with started(job_for(there, bytes_per_s=1 << 20)) as child:
+    with start_program(job_for(there, bytes_per_s=1 << 20)) as child:
         assert child.stdin is not None
         child.stdin.close()
         assert child.wait(PATIENCE_S) == 81
@@ -128,7 +128,7 @@ def test_a_killed_download_goes_on_and_loses_a_chunk_per_stream_at_most(arena: M
     refetched_bytes = 0
     for _kill in range(KILLS):
         kept_bytes = bytes_written(there.part)
-        with started(job) as child:
+        with start_program(job) as child:
             assert child.stdout is not None
             first = msgspec.json.decode(child.stdout.readline(), type=DownloadMessage)
             assert isinstance(first, DownloadStarted)
@@ -150,7 +150,7 @@ def test_the_sent_bytes_of_killed_downloads_are_bounded(arena: Make) -> None:
     there = arena(0)
     content = content_of(6 * CHUNK_BYTES)
     there.hub.repositories[NAME].branches["main"][FILE] = content
-    with started(job_for(there, bytes_per_s=CHUNK_BYTES * 4)) as child:
+    with start_program(job_for(there, bytes_per_s=CHUNK_BYTES * 4)) as child:
         assert child.stdout is not None
         while (text := msgspec.json.decode(child.stdout.readline(), type=DownloadMessage)) and not (
             isinstance(text, DownloadProgress) and text.present_bytes > 3 * CHUNK_BYTES

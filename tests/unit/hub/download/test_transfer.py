@@ -90,7 +90,7 @@ FATAL: dict[str, tuple[Fault, type[RoundhouseError], str]] = {
     "gone": (faults.status(404), NotFound, "model_not_found"),
     "forbidden": (faults.status(403), Forbidden, "hub_forbidden"),
     "not satisfiable": (faults.status(416), EnvironmentFault, "checksum_mismatch"),
-    "grown": (faults.grown, EnvironmentFault, "checksum_mismatch"),
+    "grown": (faults.send_longer, EnvironmentFault, "checksum_mismatch"),
     "round in circles": (faults.redirects_for_ever, Unavailable, "hub_unreachable"),
 }
 
@@ -171,13 +171,13 @@ def test_a_stream_that_crawls_is_asked_for_anew(arena: Make, monkeypatch: pytest
 def test_stopping_keeps_what_is_there_and_going_on_fetches_the_rest(arena: Make) -> None:
     there, stop = arena(), threading.Event()
 
-    def moved(count: int) -> None:
+    def note_progress(count: int) -> None:
         there.progress_bytes.append(count)
         if sum(there.progress_bytes) > 6 * CHUNK:
             stop.set()
 
     with pytest.raises(DownloadStopped):
-        there.fetch(progress=moved, stop=stop)
+        there.fetch(progress=note_progress, stop=stop)
     kept_bytes = bytes_written(there.part)
     assert 0 < kept_bytes < len(there.content)
     assert not there.cache.blob_path(there.file).exists()

@@ -28,7 +28,7 @@ from tests.fake_hub.faults import Fault, first
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.uploading import forget_uploads, keep_in_xet
 from tests.unit.hub.download.conftest import CHUNK, FILE, NAME, Arena
-from tests.unit.hub.download.test_program import job_for, run, started
+from tests.unit.hub.download.test_program import job_for, run, start_program
 
 if TYPE_CHECKING:
     from app.hub.repositories.ranges import RemoteHost
@@ -287,11 +287,11 @@ def test_a_limit_that_is_set_on_the_way_is_kept_over_plain_http(arena: Make) -> 
     there = arena()
     means = there.means()
 
-    def moved(count: int) -> None:
+    def note_progress(count: int) -> None:
         there.progress_bytes.append(count)
         means.throttle.bytes_per_s = 1e12
 
-    came = Brought(there, progress=moved, throttle=means.throttle)
+    came = Brought(there, progress=note_progress, throttle=means.throttle)
     assert came.is_right
     assert came.notes == [f"{FILE} is downloaded over plain HTTP: A speed limit was set."]
 
@@ -309,7 +309,7 @@ def test_a_killed_download_from_xet_goes_on(arena: Make, large: bytes) -> None:
     there, over = arena(large), threading.Event()
     there.hub.cas.faults["xorb"] = after(len(large) // 2, faults.stalls(over))
     job = msgspec.structs.replace(job_for(there), xet=True)
-    with started(job):
+    with start_program(job):
         ends_at = time.monotonic() + 60
         while not (kept_bytes := bytes_written(there.part)) and time.monotonic() < ends_at:
             time.sleep(0.01)

@@ -71,7 +71,7 @@ def peak_below(limit: int) -> Iterator[None]:
         tracemalloc.stop()
 
 
-def replaced(content: bytes, at: int, replacement: bytes) -> bytes:
+def replace_bytes(content: bytes, at: int, replacement: bytes) -> bytes:
     return content[:at] + replacement + content[at + len(replacement) :]
 
 
@@ -96,14 +96,14 @@ GGUF = gguf_bytes(
 @QUICK
 @given(at=st.integers(0, len(GGUF) - 1), replacement=st.binary(min_size=1, max_size=8), end=st.integers(0, len(GGUF)))
 def test_a_mutated_gguf_file_is_read_or_refused(tmp_path: Path, at: int, replacement: bytes, end: int) -> None:
-    (tmp_path / "m.gguf").write_bytes(replaced(GGUF, at, replacement)[:end])
+    (tmp_path / "m.gguf").write_bytes(replace_bytes(GGUF, at, replacement)[:end])
     assert outcome(tmp_path / "m.gguf") in {"read", *CODES}
 
 
 @QUICK
 @given(at=st.integers(4, len(GGUF) - 8), number=HUGE)
 def test_huge_numbers_in_a_gguf_file_are_read_or_refused(tmp_path: Path, at: int, number: int) -> None:
-    (tmp_path / "m.gguf").write_bytes(replaced(GGUF, at, struct.pack("<Q", number)))
+    (tmp_path / "m.gguf").write_bytes(replace_bytes(GGUF, at, struct.pack("<Q", number)))
     assert outcome(tmp_path / "m.gguf") in {"read", *CODES}
 
 
@@ -135,7 +135,7 @@ def test_the_unmutated_folder_is_read(tmp_path: Path) -> None:
 @QUICK
 @given(at=st.integers(0, len(SAFETENSORS) - 1), replacement=st.binary(min_size=1, max_size=8))
 def test_a_mutated_safetensors_header_is_read_or_refused(tmp_path: Path, at: int, replacement: bytes) -> None:
-    assert outcome(write_folder(tmp_path, replaced(SAFETENSORS, at, replacement))) in {"read", *CODES}
+    assert outcome(write_folder(tmp_path, replace_bytes(SAFETENSORS, at, replacement))) in {"read", *CODES}
 
 
 @QUICK
@@ -209,7 +209,7 @@ def test_nothing_is_divided_by_groups_that_a_configuration_does_not_state() -> N
 def test_a_mutated_onnx_graph_is_read_or_refused(tmp_path: Path, at: int, replacement: bytes, *, cut: bool) -> None:
     folder = shutil.copytree(TINY / "onnx", tmp_path / "onnx", dirs_exist_ok=True)
     content = (TINY / "onnx" / "model.onnx").read_bytes()
-    (folder / "model.onnx").write_bytes(content[:at] if cut else replaced(content, at, replacement))
+    (folder / "model.onnx").write_bytes(content[:at] if cut else replace_bytes(content, at, replacement))
     assert outcome(folder) in {"read", *CODES}
 
 
@@ -220,7 +220,7 @@ def test_a_mutated_openvino_graph_is_read_or_refused(tmp_path: Path, at: int, re
     folder = shutil.copytree(TINY / "ov", tmp_path / "ov", dirs_exist_ok=True)
     (folder / "openvino_model.bin").write_bytes(bytes(459_045))
     graph = (TINY / "ov" / "openvino_model.xml").read_bytes()
-    (folder / "openvino_model.xml").write_bytes(replaced(graph, at, replacement))
+    (folder / "openvino_model.xml").write_bytes(replace_bytes(graph, at, replacement))
     assert outcome(folder) in {"read", *CODES}
 
 

@@ -13,7 +13,7 @@ from app.hub.facts.remote import read_remote_facts
 from app.hub.repositories import ranges
 from app.hub.repositories.ranges import ReadBudget, RemoteHost, RemoteSource
 from tests.gguf_files import ARRAY, STRING, TinyLlama, Typed, gguf_bytes
-from tests.range_server import Hub, serving
+from tests.range_server import Hub, serve_ranges
 from tests.safetensors_files import header_bytes
 
 GUIDE = Path(__file__).resolve().parents[4] / "resources" / "guide"
@@ -25,7 +25,7 @@ LOOKING = Purpose(why=ConnectionReason.MODEL)
 
 @pytest.fixture
 def hub() -> Iterator[Hub]:
-    with serving(Hub()) as served_hub:
+    with serve_ranges(Hub()) as served_hub:
         yield served_hub
 
 
@@ -237,7 +237,7 @@ def test_a_redirect_is_followed_and_gets_no_token(hub: Hub) -> None:
 
 
 def test_a_token_is_shown_to_the_endpoint_only(hub: Hub) -> None:
-    with serving(Hub(files={"/x.gguf": TINY})) as other:
+    with serve_ranges(Hub(files={"/x.gguf": TINY})) as other:
         remote = RemoteHost(hub.url, LOOKING, token="hf_made_up")
         with pytest.raises(BadRequest):
             remote.open_address(f"{other.url}/x.gguf", {})

@@ -74,7 +74,7 @@ def test_an_unknown_name_or_quantisation_is_said() -> None:
             shape_facts("qwen3:8b", "best", format=model_format)
 
 
-def unnamed(name: str, quantization: str) -> ModelFacts:
+def strip_name(name: str, quantization: str) -> ModelFacts:
     return msgspec.structs.replace(shape_facts(name, quantization), name="something of mine")
 
 
@@ -84,7 +84,7 @@ MODELS = ["qwen3:8b", "llama 2 70b", "qwen3 30b a3b", "gemma 3 27b", "gpt oss 20
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("quantization", ["Q3_K_M", "Q4_K_M", "Q6_K", "IQ4_XS"])
 def test_a_model_nobody_knows_weighs_in_another_mix_what_it_would_weigh(name: str, quantization: str) -> None:
-    changed_facts = requantize(unnamed(name, "Q8_0"), quantization)
+    changed_facts = requantize(strip_name(name, "Q8_0"), quantization)
     expected_facts = shape_facts(name, quantization)
     assert changed_facts.file_bytes == pytest.approx(expected_facts.file_bytes, rel=2e-3)
     assert changed_facts.quantization == quantization
@@ -94,7 +94,7 @@ def test_a_model_nobody_knows_weighs_in_another_mix_what_it_would_weigh(name: st
 
 @pytest.mark.parametrize("name", ["qwen3.5 27b", "glm-4.7-flash", "nemotron 3 nano 30b", "phi-4", "gemma 4 e4b"])
 def test_what_cannot_be_told_apart_costs_little_precision(name: str) -> None:
-    changed_facts = requantize(unnamed(name, "Q8_0"), "Q4_K_M")
+    changed_facts = requantize(strip_name(name, "Q8_0"), "Q4_K_M")
     assert changed_facts.file_bytes == pytest.approx(shape_facts(name, "Q4_K_M").file_bytes, rel=0.03)
 
 
