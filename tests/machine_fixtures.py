@@ -44,7 +44,7 @@ class MachineFixture:
     raw: Mapping[str, Any]
 
     @property
-    def expected(self) -> Mapping[str, Any]:
+    def expected_facts(self) -> Mapping[str, Any]:
         """What must be found, by dotted path."""
         return self.table("expected")
 

@@ -101,7 +101,7 @@ class Variable(msgspec.Struct, frozen=True, order=True):
 
 
 class NameFigures(msgspec.Struct, frozen=True):
-    """What is counted of the names in `app` and `engines`, and of the variables of the tests."""
+    """What is counted of the names in `app` and `engines`, and of the helpers and variables of the tests."""
 
     names: int
     names_led_by_participle: int
@@ -112,6 +112,7 @@ class NameFigures(msgspec.Struct, frozen=True):
     class_names: int
     class_names_in_three_modules: int
     variables_named_by_participle_alone: int
+    test_functions_named_by_participle_alone: int
     test_variables_named_by_participle_alone: int
 
     @property
@@ -183,6 +184,9 @@ def count_names() -> NameFigures:
         class_names=len(classes),
         class_names_in_three_modules=sum(len(paths) >= MANY_MODULES for paths in classes.values()),
         variables_named_by_participle_alone=len(participle_variables()),
+        test_functions_named_by_participle_alone=sum(
+            definition.is_participle_alone and not definition.is_class for definition in definitions(TESTS)
+        ),
         test_variables_named_by_participle_alone=len(participle_variables(TESTS)),
     )
 

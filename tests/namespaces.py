@@ -53,7 +53,7 @@ class NetworkedMachine:
         )
 
     @contextmanager
-    def running(self, script: str, *arguments: str) -> Iterator[IO[str]]:
+    def run_script(self, script: str, *arguments: str) -> Iterator[IO[str]]:
         """Run a script of Python's there, killed in the end if it has not ended; yield what it prints, as it comes."""
         with self.start(sys.executable, "-u", "-c", script, *arguments) as process:
             assert process.stdout is not None

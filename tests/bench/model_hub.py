@@ -16,7 +16,7 @@ def main(port: int, size: int) -> None:
     hub = FakeHub()
     repository = hub.add("bench/model", {"model-Q4_K_M.gguf": content})
     for file in repository.files("main"):
-        file.described()
+        file.describe_file()
     with serve_hub(hub, port):
         threading.Event().wait()
 

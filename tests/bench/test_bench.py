@@ -62,7 +62,7 @@ def list_missed() -> Sequence[BenchFigure]:
 def test_a_missed_target_is_an_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     here = sys.modules[__name__]
     monkeypatch.setitem(sys.modules, "measured_here", here)
-    figures = (Measurement("fine", "measured_here:fine"), Measurement("missed", "measured_here:missed"))
+    figures = (Measurement("fine", "measured_here:fine"), Measurement("missed", "measured_here:list_missed"))
     monkeypatch.setattr(bench, "MEASUREMENTS", figures)
     assert bench.main(["fine"]) == 0
     assert capsys.readouterr().out.count("\n") == 4

@@ -324,7 +324,7 @@ def test_its_cache_is_kept_in_the_bits_asked_for(name: str, kv_type: str) -> Non
 @pytest.mark.parametrize("name", list(ADAPTERS))
 def test_a_card_too_small_is_named(name: str) -> None:
     with closing(start_worker(ADAPTERS[name], context=4096, slots=300)) as worker:
-        assert worker.ended().kind is FailureKind.OUT_OF_GPU_MEMORY
+        assert worker.expect_end().kind is FailureKind.OUT_OF_GPU_MEMORY
 
 
 def test_the_head_of_a_model_is_loaded_beside_it_and_drafts(tmp_path: Path) -> None:
@@ -346,14 +346,14 @@ def test_a_model_it_does_not_know_is_named(tmp_path: Path) -> None:
     shutil.copytree(HF, model)
     (model / "config.json").write_text('{"architectures": ["StarshipForCausalLM"]}', encoding="utf-8")
     with closing(start_worker(EXL3, model)) as worker:
-        failure = worker.ended()
+        failure = worker.expect_end()
     assert failure.kind is FailureKind.MODEL_UNSUPPORTED
     assert "Starship" in failure.evidence
 
 
 def test_without_the_library_it_says_what_is_missing() -> None:
     with closing(start_worker(EXL3, extra_env={})) as worker:
-        assert worker.ended().kind is FailureKind.MISSING_LIBRARY
+        assert worker.expect_end().kind is FailureKind.MISSING_LIBRARY
 
 
 @pytest.mark.parametrize("name", list(ADAPTERS))

@@ -72,7 +72,7 @@ def test_an_architecture_that_cannot_be_cut_is_named(tmp_path: Path) -> None:
     config = json.loads((model / "config.json").read_text(encoding="utf-8"))
     (model / "config.json").write_text(json.dumps({**config, "architectures": ["CohereForCausalLM"]}), encoding="utf-8")
     with closing(start_worker(EXL2, model, tensor_parallel=2)) as worker:
-        failure = worker.ended()
+        failure = worker.expect_end()
     assert failure.kind is FailureKind.MODEL_UNSUPPORTED
     assert "Tensor-parallel" in failure.evidence
 
@@ -128,7 +128,7 @@ def test_adapters_are_applied(adapter: WorkerAdapter, tmp_path: Path, peft_adapt
 @BOTH
 def test_a_folder_without_an_adapter_is_named(adapter: WorkerAdapter, tmp_path: Path) -> None:
     with closing(start_worker(adapter, lora=(tmp_path,))) as worker:
-        assert "adapter_config.json" in worker.ended().evidence
+        assert "adapter_config.json" in worker.expect_end().evidence
 
 
 def test_keys_and_values_are_kept_differently(tmp_path: Path) -> None:

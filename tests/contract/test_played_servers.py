@@ -102,7 +102,7 @@ def test_it_ends_as_it_ends_and_the_cause_is_named(
     log = LOGS / adapter.descriptor.id / f"{case['case']}.log"
     worker = start_server(adapter, tmp_path / "go", PLAYED_END=str(log), PLAYED_CODE=str(case["code"]))
     with closing(worker):
-        assert worker.ended().kind == case["kind"]
+        assert worker.expect_end().kind == case["kind"]
 
 
 def test_it_ends_with_its_lifeline(start: Callable[[ServerAdapter], Worker]) -> None:

@@ -196,7 +196,7 @@ def test_it_is_ready_when_its_port_opens_and_not_before(start: Start, tmp_path: 
 @pytest.mark.parametrize("case", ENDS, ids=lambda case: str(case["case"]))
 def test_it_ends_as_it_ends_and_the_cause_is_named(case: dict[str, Any], start: Start) -> None:
     worker = start(PLAYED_END=str(LOGS / "tgi" / f"{case['case']}.log"), PLAYED_CODE=str(case["code"]))
-    assert worker.ended().kind == case["kind"]
+    assert worker.expect_end().kind == case["kind"]
     assert worker.process.returncode == case["code"]
 
 

@@ -79,7 +79,7 @@ def test_a_lora_adapter_of_another_model_fails_with_a_cause(tiny: Path, folder: 
     adapter = lora_for(TinyLlama(), folder / "wide.gguf", wide=96)
     with closing(Worker(tiny, LaunchOptions(context=512, lora=(adapter,)))) as worker:
         assert not worker.is_ready()
-        failure = worker.ended()
+        failure = worker.expect_end()
         assert failure.kind is FailureKind.MODEL_UNSUPPORTED
         assert "wrong base model" in failure.evidence
 

@@ -85,14 +85,14 @@ def test_a_taken_port_is_named(installation: EngineInstallation) -> None:
         with closing(
             Worker(GUIDE, OPTIONS, port=taken_socket.getsockname()[1], engine=Engine(ADAPTER, installation))
         ) as worker:
-            assert worker.ended().kind is FailureKind.PORT_IN_USE
+            assert worker.expect_end().kind is FailureKind.PORT_IN_USE
 
 
 def test_a_damaged_file_is_named(installation: EngineInstallation, tmp_path: Path) -> None:
     cut = tmp_path / "cut.gguf"
     cut.write_bytes(GUIDE.read_bytes()[:1_000_000])
     with closing(Worker(cut, OPTIONS, engine=Engine(ADAPTER, installation))) as worker:
-        assert worker.ended().kind is FailureKind.MODEL_CORRUPT
+        assert worker.expect_end().kind is FailureKind.MODEL_CORRUPT
 
 
 def test_it_ends_with_its_standard_input(installation: EngineInstallation) -> None:

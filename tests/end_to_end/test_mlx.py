@@ -101,7 +101,7 @@ def test_a_taken_port_is_named(start: Start) -> None:
         taken_socket.bind(("127.0.0.1", 0))
         taken_socket.listen()
         with closing(start(port=taken_socket.getsockname()[1])) as worker:
-            assert worker.ended().kind is FailureKind.PORT_IN_USE
+            assert worker.expect_end().kind is FailureKind.PORT_IN_USE
 
 
 def test_damaged_weights_are_named(start: Start, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_damaged_weights_are_named(start: Start, tmp_path: Path) -> None:
 
 def expect_failure(worker: Worker) -> Any:  # noqa: ANN401 -- a Failure
     assert not worker.is_ready(), worker.lines
-    return worker.ended()
+    return worker.expect_end()
 
 
 def mlx_lm_worker(options: LaunchOptions) -> Worker:

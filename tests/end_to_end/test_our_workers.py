@@ -328,7 +328,7 @@ def test_a_quantised_cache_still_knows_the_answer(engine: str, start: Callable[.
 def test_a_model_that_is_not_there_is_named_as_the_cause(start: Callable[..., Worker], tmp_path: Path) -> None:
     with closing(start(tmp_path / "gone")) as worker:
         assert not worker.is_ready()
-        assert worker.ended().kind is FailureKind.MODEL_NOT_FOUND
+        assert worker.expect_end().kind is FailureKind.MODEL_NOT_FOUND
 
 
 def test_weights_that_were_cut_off_are_named_as_the_cause(
@@ -344,7 +344,7 @@ def test_weights_that_were_cut_off_are_named_as_the_cause(
         file.truncate(1_000_000)
     with closing(start(model)) as worker:
         assert not worker.is_ready()
-        assert worker.ended().kind is FailureKind.MODEL_CORRUPT
+        assert worker.expect_end().kind is FailureKind.MODEL_CORRUPT
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGTERM")

@@ -186,7 +186,7 @@ class Computer:
 
     def ask(self, model: str, count: int = 1, at_once: int = 1) -> Iterator[tuple[int, int, str]]:
         """Yield the number of each request, how many answers came to it, and the last one's words."""
-        with self.machine.running(ASK, PORT, model, str(count), str(at_once)) as lines:
+        with self.machine.run_script(ASK, PORT, model, str(count), str(at_once)) as lines:
             for line in lines:
                 number, answers, words = json.loads(line)
                 yield number, answers, words
@@ -295,7 +295,7 @@ def test_a_request_wakes_the_sleeping_computer_by_a_packet_that_comes(hall: Hall
     hall.await_all()
     lap, den = hall.lap, hall.den
     lap.call("patch", "/settings", {"machines.wake": True})
-    with den.machine.running(WAIT_FOR_PACKET) as heard_packet, ThreadPoolExecutor(1) as pool:
+    with den.machine.run_script(WAIT_FOR_PACKET) as heard_packet, ThreadPoolExecutor(1) as pool:
         assert heard_packet.readline() == "ready\n"
         den.fall_asleep()
         try:
@@ -317,7 +317,7 @@ def test_a_stranger_at_the_address_of_a_paired_computer_is_told_nothing(hall: Ha
     desk.run("ip", "address", "del", f"{address}/24", "dev", "cable")
     hall.stranger.run("ip", "address", "add", f"{address}/24", "dev", "cable")
     try:
-        with hall.stranger.running(TAKE_CONNECTIONS, str(MACHINE_PORT)) as received_bytes:
+        with hall.stranger.run_script(TAKE_CONNECTIONS, str(MACHINE_PORT)) as received_bytes:
             assert received_bytes.readline() == "ready\n"
             hall.lap.machine.run("ip", "neigh", "flush", "all")
             wait_until(lambda: not hall.lap.reaches("desk"), within_s=WITHIN_S)
@@ -335,7 +335,7 @@ def test_a_stranger_at_the_address_of_a_paired_computer_is_told_nothing(hall: Ha
 def test_a_stranger_between_two_that_pair_pairs_with_neither(hall: Hall) -> None:
     hall.await_all()
     before = hall.lap.list_paired(), hall.desk.list_paired()
-    with hall.stranger.running(STAND_BETWEEN, hall.desk.machine.address, str(MACHINE_PORT)) as between:
+    with hall.stranger.run_script(STAND_BETWEEN, hall.desk.machine.address, str(MACHINE_PORT)) as between:
         assert between.readline() == "ready\n"
         reply = hall.lap.pair_with(hall.desk, at=hall.stranger.address)
     assert reply["error"] == "pairing_refused", reply

@@ -209,19 +209,19 @@ def test_a_damaged_model_ends_with_its_cause(tmp_path: Path, name: str) -> None:
     model.write_bytes(damage(WHOLE))
     with closing(Worker(model)) as worker:
         assert not worker.is_ready()
-        assert worker.ended().kind is kind
+        assert worker.expect_end().kind is kind
 
 
 def test_a_missing_model_ends_with_its_cause(tmp_path: Path) -> None:
     with closing(Worker(tmp_path / "nothing.gguf")) as worker:
         assert not worker.is_ready()
-        assert worker.ended().kind is FailureKind.MODEL_NOT_FOUND
+        assert worker.expect_end().kind is FailureKind.MODEL_NOT_FOUND
 
 
 def test_a_taken_port_ends_with_its_cause(tiny: Path, worker: Worker) -> None:
     taken_port = int(worker.plan.base_url.rpartition(":")[2])
     with closing(Worker(tiny, port=taken_port)) as second_worker:
-        assert second_worker.ended().kind is FailureKind.PORT_IN_USE
+        assert second_worker.expect_end().kind is FailureKind.PORT_IN_USE
 
 
 @pytest.mark.slow
@@ -229,14 +229,14 @@ def test_a_context_no_memory_holds_ends_with_its_cause(tmp_path: Path) -> None:
     model = TinyLlama(layers=8, head_width=1024).write(tmp_path / "wide.gguf")
     with closing(Worker(model, LaunchOptions(context=1 << 22))) as worker:  # 512 GiB of KV cache
         assert not worker.is_ready()
-        assert worker.ended().kind is FailureKind.CONTEXT_TOO_LARGE
+        assert worker.expect_end().kind is FailureKind.CONTEXT_TOO_LARGE
 
 
 def test_it_ends_at_once_while_loading(tiny: Path) -> None:
     with closing(Worker(tiny)) as worker:
         assert worker.has_spoken.wait(WITHIN_S)
         worker.process.terminate()
-        assert worker.ended(within_s=QUICKLY_S).kind is FailureKind.KILLED
+        assert worker.expect_end(within_s=QUICKLY_S).kind is FailureKind.KILLED
 
 
 def test_it_ends_at_once_while_answering(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_it_ends_at_once_while_answering(tmp_path: Path) -> None:
         with urllib.request.urlopen(worker.request("/v1/completions", body), timeout=WITHIN_S) as reply:  # noqa: S310 -- loopback
             assert reply.readline().startswith(b"data: ")
             worker.process.terminate()
-            assert worker.ended(within_s=QUICKLY_S).kind is FailureKind.KILLED
+            assert worker.expect_end(within_s=QUICKLY_S).kind is FailureKind.KILLED
 
 
 def test_it_ends_with_its_lifeline(tiny: Path) -> None:
@@ -255,7 +255,7 @@ def test_it_ends_with_its_lifeline(tiny: Path) -> None:
         assert worker.is_ready()
         assert worker.process.stdin is not None
         worker.process.stdin.close()
-        assert worker.ended(within_s=QUICKLY_S).kind is FailureKind.LOST_PARENT
+        assert worker.expect_end(within_s=QUICKLY_S).kind is FailureKind.LOST_PARENT
 
 
 PARENT = """

@@ -200,7 +200,7 @@ class Worker:
     def events(self) -> list[LogEvent]:
         return [event for line in self.lines for event in self.adapter.read_log(line)]
 
-    def ended(self, *, within_s: float = WITHIN_S) -> Failure:
+    def expect_end(self, *, within_s: float = WITHIN_S) -> Failure:
         """Wait for the end and return its cause, as the supervisor would name it."""
         code = self.process.wait(within_s)
         for reader in self._readers:

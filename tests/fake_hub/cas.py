@@ -83,7 +83,7 @@ class FakeCas:
 
     def reconstruction(self, file: str, byte_range: range, storage: str) -> dict[str, Any] | None:
         """Return how the bytes of a range are put together; None if it begins behind the file's end."""
-        terms, before = self._covering(file, byte_range)
+        terms, before = self._find_chunks(file, byte_range)
         if not terms:
             return None
         fetch_info: dict[str, list[dict[str, Any]]] = {}
@@ -95,7 +95,7 @@ class FakeCas:
             "fetch_info": fetch_info,
         }
 
-    def _covering(self, file: str, byte_range: range) -> tuple[list[Term], int]:
+    def _find_chunks(self, file: str, byte_range: range) -> tuple[list[Term], int]:
         """Return the chunks that a range touches, in runs, and where the first of them begins in the file."""
         terms, before, at = list[Term](), 0, 0
         for xorb, index in ((term.xorb, index) for term in self.files[file] for index in range(term.start, term.end)):

@@ -53,7 +53,7 @@ class StoredFile:
     def etag(self) -> str:
         return self.sha256 if self.is_lfs else self.oid
 
-    def described(self) -> dict[str, Any]:
+    def describe_file(self) -> dict[str, Any]:
         plain: dict[str, Any] = {"rfilename": self.path, "size": len(self.content), "blobId": self.oid}
         if self.is_lfs:
             plain["lfs"] = {"sha256": self.sha256, "size": len(self.content), "pointerSize": 130}

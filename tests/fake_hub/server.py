@@ -213,7 +213,7 @@ def _description(repository: StoredRepository, branch: str) -> dict[str, object]
         "downloads": 1000,
         "likes": 10,
         "tags": [],
-        "siblings": [file.described() for file in repository.files(branch)],
+        "siblings": [file.describe_file() for file in repository.files(branch)],
         **repository.about,
     }
 

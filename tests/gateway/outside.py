@@ -100,7 +100,7 @@ class Outside:
     def url(self, name: str) -> str:
         return f"http://{name}{OUTSIDE}:{self.ports[name + OUTSIDE]}"
 
-    def watched(self, argv: list[str]) -> list[str]:
+    def watch_command(self, argv: list[str]) -> list[str]:
         """Return what starts a program under watch."""
         tracer = shutil.which("strace")
         if tracer is None or not _may_trace(tracer):
@@ -113,13 +113,13 @@ class Outside:
         places = {where for what, where in self._read_events() if what == "lookup" and isinstance(where, str)}
         return {name for name in places if name not in {*_HERE, "localhost"}}
 
-    def called(self) -> Counter[int]:
+    def count_calls(self) -> Counter[int]:
         """Return how often each port of the outside was connected to. Raises AssertionError for any other place."""
         counter = Counter(
             where[1] for what, where in self._read_events() if what == "connect" and self._is_outside(where)
         )
         if self.trace.exists():
-            traced_ports = Counter(port for port, host in self._traced() if self._is_outside([host, port]))
+            traced_ports = Counter(port for port, host in self._read_trace() if self._is_outside([host, port]))
             assert traced_ports == counter, "what the system saw is what Python's own watch saw"
         return counter
 
@@ -134,7 +134,7 @@ class Outside:
             what, where = json.loads(line)
             yield what, where
 
-    def _traced(self) -> Iterator[tuple[int, str]]:
+    def _read_trace(self) -> Iterator[tuple[int, str]]:
         for line in self.trace.read_text(errors="replace").splitlines():
             if "sa_family=AF_INET" in line and (match := _CALL.search(line)):
                 yield int(match[1]), match[2] or match[3]

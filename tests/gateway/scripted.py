@@ -45,14 +45,14 @@ class Script:
             return web.json_response(_whole_chat(kind) if is_chat else _whole_message(kind))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        async for event in self._paced(_chat(kind) if is_chat else _message(kind), kind):
+        async for event in self._pace_events(_chat(kind) if is_chat else _message(kind), kind):
             await response.write(event)
         if kind == "dead":
             assert request.transport is not None
             request.transport.abort()
         return response
 
-    async def _paced(self, events: list[bytes], kind: str) -> AsyncIterator[bytes]:
+    async def _pace_events(self, events: list[bytes], kind: str) -> AsyncIterator[bytes]:
         for number, event in enumerate(events):
             if kind == "slow" and b" from" in event:
                 await self.go_on.wait()

@@ -40,7 +40,7 @@ def world(tmp_path: Path) -> Iterator[Outside]:
 
 
 def run_watched(world: Outside, port: int) -> AbstractContextManager[RealGateway]:
-    argv = world.watched(module_command("app.gateway"))
+    argv = world.watch_command(module_command("app.gateway"))
     return run_gateway(world.home, port, argv=argv, extra=world.environment, patience_s=PATIENCE_S)
 
 
@@ -146,22 +146,22 @@ def test_offline_nobody_is_called_and_online_those_who_are_listed(world: Outside
             ConnectionReason.CATALOGUE,
             ConnectionReason.ATTACHED,
         }
-        assert (world.called(), world.looked_up()) == (Counter(), set())
+        assert (world.count_calls(), world.looked_up()) == (Counter(), set())
 
         switch(gateway, is_offline=False)
         assert drive(gateway, world, "Tiny") == ONLINE
         check_the_list([connection for connection in list_connections(gateway) if not connection.refused], world)
 
-        before = world.called(), world.looked_up()
+        before = world.count_calls(), world.looked_up()
         switch(gateway, is_offline=True)
         assert drive(gateway, world, "Other") == OFFLINE
-        assert (world.called(), world.looked_up()) == before
+        assert (world.count_calls(), world.looked_up()) == before
 
 
 def check_the_list(made_connections: list[Connection], world: Outside) -> None:
     """Hold what is listed against what the watch saw: the same hosts, each as often, by whom and why."""
     assert {connection.host for connection in made_connections} == world.looked_up()
-    called_ports, index = world.called(), world.ports[f"index{OUTSIDE}"]
+    called_ports, index = world.count_calls(), world.ports[f"index{OUTSIDE}"]
     noted_counts = {port: count(made_connections, port) for port in world.ports.values()}
     # uv calls off what it no longer needs, which may be while its name is still being looked up: noted, and not made.
     assert 0 < called_ports.pop(index) <= noted_counts.pop(index)

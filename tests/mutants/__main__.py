@@ -88,7 +88,7 @@ def _refresh_records(copy: TreeCopy, folders: Iterable[str]) -> Records:
     records = _read_records()
     places = {*OTHER_TESTS, *(place for folder in folders for place in FOLDERS[folder])}
     files = {path.relative_to(ROOT).as_posix() for place in places for path in (ROOT / place).rglob("test_*.py")}
-    outdated_files = records.outdated(ROOT, sorted(files))
+    outdated_files = records.list_outdated(ROOT, sorted(files))
     if outdated_files:
         sys.stderr.write(f"Recording which lines {len(outdated_files)} files of tests run.\n")
         records.add(copy.root, copy.record(outdated_files, list(FOLDERS)), outdated_files)

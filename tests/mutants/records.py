@@ -48,13 +48,13 @@ class Records(msgspec.Struct):
                 still = [at for at in tests_by_line.get(line, ()) if at not in outdated_places]
                 tests_by_line[line] = still + [first + at for at in by_line.get(line, ())]
 
-    def outdated(self, root: Path, test_files: Iterable[str]) -> list[str]:
+    def list_outdated(self, root: Path, test_files: Iterable[str]) -> list[str]:
         """Return those of these files whose recording is missing or of another text."""
         return [file for file in test_files if self.test_files.get(file) != hash_file(root / file)]
 
     def forget_outdated(self, root: Path) -> None:
         """Choose no tests any more from files that have changed: they may have other tests now."""
-        changed_files = set(self.outdated(root, self.test_files))
+        changed_files = set(self.list_outdated(root, self.test_files))
         self.durations_s = {test: s for test, s in self.durations_s.items() if file_of(test) not in changed_files}
 
     def choose_tests(self, root: Path, mutant: Mutant, own: Sequence[str]) -> list[str]:

@@ -46,16 +46,16 @@ class Computer:
         self, *argv: str, as_root: bool = False, env: Mapping[str, str] | None = None
     ) -> "subprocess.CompletedProcess[str]":
         """Run a program to its end, as the person who uses the computer."""
-        command = self.entered(*argv, as_root=as_root, env=env)
+        command = self.enter_command(*argv, as_root=as_root, env=env)
         return subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL
         )
 
     def start(self, *argv: str) -> "subprocess.Popen[bytes]":
         """Start a program and go on."""
-        return subprocess.Popen(self.entered(*argv), stdin=subprocess.DEVNULL)
+        return subprocess.Popen(self.enter_command(*argv), stdin=subprocess.DEVNULL)
 
-    def running(self) -> list[psutil.Process]:
+    def list_processes(self) -> list[psutil.Process]:
         """Return the processes that run in it, without the one that holds it open."""
         own = _namespace(self._first)
         return [
@@ -64,7 +64,7 @@ class Computer:
             if process.pid != self._first and _is_alive(process) and _namespace(process.pid) == own
         ]
 
-    def entered(self, *argv: str, as_root: bool = False, env: Mapping[str, str] | None = None) -> list[str]:
+    def enter_command(self, *argv: str, as_root: bool = False, env: Mapping[str, str] | None = None) -> list[str]:
         """Return the command that runs `argv` in it."""
         person = [] if as_root else ["--setuid", str(PERSON), "--setgid", str(PERSON)]
         path = "/usr/sbin:/usr/bin:/sbin:/bin" if as_root else "/usr/bin:/bin"
@@ -148,7 +148,9 @@ def computer_of(clean: Path, folder: Path, display: str) -> Iterator[Computer]:
 def install(computer: Computer, package: Path) -> None:
     """Install the package as an administrator does."""
     with package.open("rb") as data:
-        argv = computer.entered("sh", "-c", "cat > /tmp/p.deb && dpkg -i /tmp/p.deb && rm /tmp/p.deb", as_root=True)
+        argv = computer.enter_command(
+            "sh", "-c", "cat > /tmp/p.deb && dpkg -i /tmp/p.deb && rm /tmp/p.deb", as_root=True
+        )
         result = subprocess.run(argv, stdin=data, capture_output=True, text=True, check=False, timeout=120)
     assert result.returncode == 0, result.stdout + result.stderr
 

@@ -67,6 +67,6 @@ def test_removing_the_package_keeps_what_the_person_made(fresh: Computer) -> Non
 def wait_until_quiet(computer: Computer) -> None:
     """Wait until nothing runs; the pause only spares the processor."""
     deadline = time.monotonic() + 60
-    while computer.running():
+    while computer.list_processes():
         assert time.monotonic() < deadline
         time.sleep(0.05)

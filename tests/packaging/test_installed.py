@@ -33,12 +33,12 @@ def wait_until(condition: Callable[[], object]) -> None:
 
 def engine_of(computer: Computer) -> psutil.Process:
     """Return the process that computes."""
-    return next(process for process in computer.running() if "engines.llama_cpp.worker" in process.cmdline())
+    return next(process for process in computer.list_processes() if "engines.llama_cpp.worker" in process.cmdline())
 
 
 def gateway_of(computer: Computer) -> psutil.Process:
     """Return the service's process."""
-    return next(process for process in computer.running() if "app.gateway" in process.cmdline())
+    return next(process for process in computer.list_processes() if "app.gateway" in process.cmdline())
 
 
 def test_sizes_are_as_promised(computer: Computer, package: Path) -> None:
@@ -56,17 +56,17 @@ def test_the_command_answers_with_the_guide(computer: Computer) -> None:
     result = computer.run("roundhouse", "run", "guide", QUESTION, "--temperature", "0")
     assert result.returncode == 0, result.stderr
     assert "Roundhouse" in result.stdout
-    family = {Path(process.exe()).name for process in computer.running()}
+    family = {Path(process.exe()).name for process in computer.list_processes()}
     assert {"roundhouse", "roundhouse-engine"} <= family
     assert "stopped" in computer.run("roundhouse", "down").stdout
-    wait_until(lambda: not computer.running())
+    wait_until(lambda: not computer.list_processes())
 
 
 def test_without_a_display_the_bare_command_does_the_whole_job_and_ends(computer: Computer) -> None:
     result = computer.run("roundhouse", env={"DISPLAY": ""})
     assert result.returncode == 0, result.stderr
     assert "tok/s" in result.stdout
-    wait_until(lambda: not computer.running())
+    wait_until(lambda: not computer.list_processes())
 
 
 def test_a_question_typed_into_the_window_is_answered_and_closing_it_ends_everything(computer: Computer) -> None:
@@ -80,11 +80,13 @@ def test_a_second_start_hands_over_to_the_window_that_is_open(computer: Computer
     window_id = _xdotool(computer, "search", "--sync", "--onlyvisible", "--name", "^Roundhouse$").split()[0]
     second = computer.run("roundhouse-window", "roundhouse://chat?model=guide")
     assert (second.returncode, second.stderr) == (0, "")
-    assert len([process for process in computer.running() if Path(process.exe()).name == "roundhouse-window"]) == 1
+    assert (
+        len([process for process in computer.list_processes() if Path(process.exe()).name == "roundhouse-window"]) == 1
+    )
     assert first.poll() is None
     _xdotool(computer, "windowfocus", "--sync", window_id, "key", "ctrl+q")
     assert first.wait(timeout=WITHIN_S) == 0
-    wait_until(lambda: not computer.running())
+    wait_until(lambda: not computer.list_processes())
 
 
 def _ask_in_the_window(computer: Computer) -> float:
@@ -99,7 +101,7 @@ def _ask_in_the_window(computer: Computer) -> float:
     _photograph(computer)
     _xdotool(computer, "key", "ctrl+q")
     assert window.wait(timeout=WITHIN_S) == 0
-    wait_until(lambda: not computer.running())
+    wait_until(lambda: not computer.list_processes())
     return written_at + float(timings["ttft_s"]) - began
 
 
@@ -151,7 +153,7 @@ def test_a_killed_engine_is_started_again_by_the_next_question(computer: Compute
     assert computer.run("roundhouse", "run", "guide", QUESTION, "--temperature", "0").returncode == 0
     assert engine_of(computer).pid != engine.pid
     computer.run("roundhouse", "down")
-    wait_until(lambda: not computer.running())
+    wait_until(lambda: not computer.list_processes())
 
 
 def test_its_engine_is_confined(computer: Computer) -> None:
@@ -165,20 +167,20 @@ def test_its_engine_is_confined(computer: Computer) -> None:
 def test_a_killed_service_takes_its_engine_with_it_and_the_next_start_works(computer: Computer) -> None:
     assert computer.run("roundhouse", "load", "guide").returncode == 0
     gateway_of(computer).kill()
-    wait_until(lambda: not computer.running())
+    wait_until(lambda: not computer.list_processes())
     assert computer.run("roundhouse", "run", "guide", QUESTION, "--temperature", "0").returncode == 0
     computer.run("roundhouse", "down")
-    wait_until(lambda: not computer.running())
+    wait_until(lambda: not computer.list_processes())
 
 
 def test_everything_killed_at_once_leaves_nothing_in_the_way_of_the_next_start(computer: Computer) -> None:
     assert computer.run("roundhouse", "load", "guide").returncode == 0
     for process in (gateway_of(computer), engine_of(computer)):
         process.kill()
-    wait_until(lambda: not computer.running())
+    wait_until(lambda: not computer.list_processes())
     assert computer.run("roundhouse", "run", "guide", QUESTION, "--temperature", "0").returncode == 0
     computer.run("roundhouse", "down")
-    wait_until(lambda: not computer.running())
+    wait_until(lambda: not computer.list_processes())
 
 
 def test_the_uv_that_came_along_builds_engines(computer: Computer) -> None:
@@ -189,7 +191,7 @@ def test_the_uv_that_came_along_builds_engines(computer: Computer) -> None:
     assert error["code"] == "install_failed", "uv was there, and had no network"
     assert "python-build-standalone" in error["detail"]
     computer.run("roundhouse", "down")
-    wait_until(lambda: not computer.running())
+    wait_until(lambda: not computer.list_processes())
 
 
 def test_what_foreign_workers_see_of_us_is_engines_and_nothing_else(computer: Computer, tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ class FileList(NamedTuple):
         assert f"`{self.example}`" in section.partition("|")[0], "the example is named before the table"
         return [Row(*row) for row in re.findall(r"^\| `([^`]+)` \|.*\| ([^|]+) \|$", section, re.MULTILINE)]
 
-    def referring(self) -> set[str]:
+    def list_referring(self) -> set[str]:
         """Return the files that refer to the example, apart from its own."""
         pattern, home = re.compile(self.reference), self.home.replace("NAME", self.example)
         tops = (ROOT / top for top in self.referrers)
@@ -216,7 +216,7 @@ def test_the_example_has_no_file_that_is_not_listed(files: FileList) -> None:
     listed_files = {file for row in files.rows() for file in row.files(files.example)}
     own = {name_of(path) for path in (ROOT / files.home.replace("NAME", files.example)).rglob("*") if path.is_file()}
     assert {file for file in own if "__pycache__" not in file} <= listed_files
-    assert files.referring() <= listed_files
+    assert files.list_referring() <= listed_files
 
 
 @each_list

@@ -111,7 +111,7 @@ def test_a_mutant_is_killed_survives_or_never_ends(tree: Path, monkeypatch: pyte
     tests = ["tests/unit/test_numbers.py"]
     records.add(copy.root, copy.record(tests, ["app"]), tests)
     assert list(records.durations_s) == ["tests/unit/test_numbers.py::test_larger"]
-    assert records.outdated(tree, tests) == []
+    assert records.list_outdated(tree, tests) == []
     mutants = {mutant.after: mutant for mutant in find_mutants("app/numbers.py", CODE)}
 
     def outcome_of(after: str) -> Outcome:

@@ -100,7 +100,7 @@ class Api:
         assert status < 300, data
         return msgspec.json.decode(data, type=reply)
 
-    async def refused(self, method: str, path: str, body: object = None) -> tuple[int, str]:
+    async def expect_refusal(self, method: str, path: str, body: object = None) -> tuple[int, str]:
         """Return status and code of an error, having checked its form."""
         status, data = await self.raw(method, path, body)
         error = json.loads(data)
@@ -136,13 +136,13 @@ class Api:
     def follow(self, answer: Message, offset: int = 0) -> AbstractAsyncContextManager[AsyncIterator[AnswerEvent]]:
         return self.events(f"/chats/{answer.chat}/answers/{answer.id}?offset={offset}", AnswerEvent)
 
-    async def followed(self, answer: Message, offset: int = 0) -> tuple[str, Message]:
+    async def follow_answer(self, answer: Message, offset: int = 0) -> tuple[str, Message]:
         """Follow to the end; return the text that came and the finished message."""
         async with self.follow(answer, offset) as events:
             return await text_and_end(events)
 
-    async def ended(self, answer: Message) -> Message:
-        return (await self.followed(answer))[1]
+    async def read_to_end(self, answer: Message) -> Message:
+        return (await self.follow_answer(answer))[1]
 
 
 @pytest.fixture(scope="module")

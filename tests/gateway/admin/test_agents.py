@@ -129,7 +129,7 @@ async def test_nothing_runs_until_agents_are_switched_on(api: Api, tmp_path: Pat
     assert {"opencode", "claude-code", "codex", "gemini-cli", "qwen-code"} <= {agent.id for agent in agent_list.agents}
     assert all(agent.install for agent in agent_list.agents)
     new = NewAgentSession(agent="opencode", folder=str(tmp_path))
-    assert await api.refused("POST", "/agents/sessions", new) == (409, "agents_off")
+    assert await api.expect_refusal("POST", "/agents/sessions", new) == (409, "agents_off")
 
 
 async def test_an_agent_answers_thinks_and_plans(agents: AgentApi) -> None:
@@ -142,7 +142,7 @@ async def test_an_agent_answers_thinks_and_plans(agents: AgentApi) -> None:
     assert [(step.text, step.status.value) for step in plan.steps] == [("Look", "completed"), ("Answer", "in_progress")]
     assert "".join(entry.text for entry in entries if isinstance(entry, AgentAnswer)) == "Hello from the agent "
     assert (await agents.read(session)).session.title == "say Hello from the agent"
-    assert await agents.api.refused("POST", f"/agents/sessions/{session.id}/cancel") == (409, "agent_idle")
+    assert await agents.api.expect_refusal("POST", f"/agents/sessions/{session.id}/cancel") == (409, "agent_idle")
 
 
 @pytest.mark.slow
@@ -183,11 +183,14 @@ async def test_an_edit_is_asked_about_shown_and_made_once_allowed(agents: AgentA
     assert [option.kind.value for option in question.options] == ["allow_once", "allow_always", "reject_once"]
     assert file.read_text(encoding="utf-8") == "old"
     path = f"/agents/sessions/{session.id}/permissions/{question.id}"
-    assert await agents.api.refused("POST", path, DecideAgentPermission(option="root")) == (400, "invalid_value")
+    assert await agents.api.expect_refusal("POST", path, DecideAgentPermission(option="root")) == (400, "invalid_value")
     await agents.decide(session, question, "yes")
     await agents.wait(session, AgentState.READY)
     assert (file.read_text(encoding="utf-8"), stat.S_IMODE(file.stat().st_mode)) == ("new", 0o640)
-    assert await agents.api.refused("POST", path, DecideAgentPermission(option="yes")) == (409, "already_decided")
+    assert await agents.api.expect_refusal("POST", path, DecideAgentPermission(option="yes")) == (
+        409,
+        "already_decided",
+    )
     call = only((await agents.read(session)).entries, AgentToolCall)
     assert isinstance(call, AgentToolCall)
     assert (call.status, call.text, call.paths) == (AgentCallStatus.COMPLETED, "Written.", ["file.txt"])
@@ -315,7 +318,7 @@ async def test_an_agent_that_breaks_off_says_so_and_nothing_is_lost(agents: Agen
     all_entries = (await agents.read(session)).entries
     assert any(isinstance(entry, AgentAnswer) and "before" in entry.text for entry in all_entries)
     path = f"/agents/sessions/{session.id}/prompts"
-    assert await agents.api.refused("POST", path, AgentPromptText(text="say more")) == (409, "agent_not_running")
+    assert await agents.api.expect_refusal("POST", path, AgentPromptText(text="say more")) == (409, "agent_not_running")
 
 
 @pytest.mark.slow
@@ -358,7 +361,7 @@ async def test_a_prompt_is_stopped_also_while_a_person_is_asked(agents: AgentApi
         await agents.send(session, prompt)
         await agents.wait(session, state)
         path = f"/agents/sessions/{session.id}/prompts"
-        assert await agents.api.refused("POST", path, AgentPromptText(text="say")) == (409, "agent_busy")
+        assert await agents.api.expect_refusal("POST", path, AgentPromptText(text="say")) == (409, "agent_busy")
         await agents.post(session, "cancel")
         await agents.wait(session, AgentState.READY)
     assert not (agents.project / "x").exists()
@@ -403,14 +406,17 @@ async def test_a_session_is_taken_up_again_and_not_told_twice(agents: AgentApi) 
     assert await agents.say(session, "say after") == "after "
     answers = [each.text for each in (await agents.read(session)).entries if isinstance(each, AgentAnswer)]
     assert answers == ["before ", "last words", "after "]
-    assert await agents.api.refused("POST", f"/agents/sessions/{session.id}/resume") == (409, "agent_running")
+    assert await agents.api.expect_refusal("POST", f"/agents/sessions/{session.id}/resume") == (409, "agent_running")
 
 
 @pytest.mark.slow
 async def test_a_session_without_loading_stays_to_be_read(agents: AgentApi) -> None:
     session = await agents.start(fault="no-load")
     await agents.post(session, "end")
-    assert await agents.api.refused("POST", f"/agents/sessions/{session.id}/resume") == (409, "agent_cannot_resume")
+    assert await agents.api.expect_refusal("POST", f"/agents/sessions/{session.id}/resume") == (
+        409,
+        "agent_cannot_resume",
+    )
 
 
 @pytest.mark.slow
@@ -432,7 +438,10 @@ async def test_sessions_are_kept_over_a_restart_and_removed(agents: AgentApi, pa
     (paths.agent_sessions / "broken.session.json").write_text("{", encoding="utf-8")
     await agents.api.raw("DELETE", f"/agents/sessions/{session.id}")
     assert [file.name for file in paths.agent_sessions.iterdir()] == ["broken.session.json"]
-    assert await agents.api.refused("DELETE", f"/agents/sessions/{session.id}") == (404, "agent_session_not_found")
+    assert await agents.api.expect_refusal("DELETE", f"/agents/sessions/{session.id}") == (
+        404,
+        "agent_session_not_found",
+    )
 
 
 async def test_a_folder_is_checked_before_anything_starts(agents: AgentApi, tmp_path: Path, paths: Paths) -> None:
@@ -444,11 +453,11 @@ async def test_a_folder_is_checked_before_anything_starts(agents: AgentApi, tmp_
         (str(paths.data), (400, "folder_too_wide")),
     ):
         new = NewAgentSession(agent="opencode", folder=folder)
-        assert await agents.api.refused("POST", "/agents/sessions", new) == refusal, folder
+        assert await agents.api.expect_refusal("POST", "/agents/sessions", new) == refusal, folder
     unknown = NewAgentSession(agent="emacs", folder=str(agents.project))
-    assert await agents.api.refused("POST", "/agents/sessions", unknown) == (404, "agent_not_found")
+    assert await agents.api.expect_refusal("POST", "/agents/sessions", unknown) == (404, "agent_not_found")
     missing_folder = NewAgentSession(agent="codex", folder=str(agents.project))
-    assert await agents.api.refused("POST", "/agents/sessions", missing_folder) == (404, "agent_not_installed")
+    assert await agents.api.expect_refusal("POST", "/agents/sessions", missing_folder) == (404, "agent_not_installed")
 
 
 @pytest.mark.slow
@@ -464,7 +473,7 @@ async def test_with_a_key_agents_are_watched_and_stopped_and_no_more(agents: Age
         (f"/{session.id}/permissions/0", DecideAgentPermission(option="yes")),
         (f"/{session.id}/resume", None),
     ):
-        assert await remote.refused("POST", f"/agents/sessions{path}", body) == (403, "agents_need_person")
+        assert await remote.expect_refusal("POST", f"/agents/sessions{path}", body) == (403, "agents_need_person")
     assert (await remote.call("POST", f"/agents/sessions/{session.id}/end", AgentSession)).state is AgentState.ENDED
 
 

@@ -16,7 +16,7 @@ async def body_sent(api: Api, pen: Pen, sampling: Sampling) -> dict[str, object]
     chat = await api.chat(sampling=sampling)
     pen.write(chunk("Yes."), LAST)
     pen.end()
-    await api.ended((await api.ask(chat.id)).answer)
+    await api.read_to_end((await api.ask(chat.id)).answer)
     body: dict[str, object] = json.loads(api.gateway.upstream.bodies[-1])
     return body
 

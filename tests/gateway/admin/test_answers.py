@@ -33,7 +33,7 @@ async def test_a_question_is_answered(api: Api, pen: Pen) -> None:
     assert (turn.answer.status, turn.answer.model, turn.answer.engine) == ("generating", "guide", "llama.cpp")
     pen.write(chunk("Because "), chunk("of "), chunk("scattering."), LAST)
     pen.end()
-    text, message = await api.followed(turn.answer)
+    text, message = await api.follow_answer(turn.answer)
     assert text == message.content == "Because of scattering."
     assert (message.status, message.finish_reason, message.error) == ("complete", "stop", "")
     stored_chat = await api.read(chat.id)
@@ -45,7 +45,7 @@ async def test_an_answer_says_what_it_cost(api: Api, pen: Pen) -> None:
     turn = await api.ask((await api.chat()).id)
     pen.write(chunk("a"), chunk("b"), LAST)
     pen.end()
-    cost = (await api.ended(turn.answer)).timings
+    cost = (await api.read_to_end(turn.answer)).timings
     assert cost is not None
     assert (cost.prompt_tokens, cost.cached_tokens, cost.completion_tokens) == (10, 2, 3)
     assert (cost.decode_tokens_per_s, cost.prefill_tokens_per_s, cost.load_s) == (50.0, 400.0, 0.0)
@@ -59,11 +59,11 @@ async def test_the_engine_gets_the_path_and_the_sampling(api: Api, pen: Pen) -> 
     pen.write(chunk("One."), LAST)
     pen.end()
     first = await api.ask(chat.id, "1?")
-    await api.ended(first.answer)
+    await api.read_to_end(first.answer)
     pen.write(LAST)
     pen.end()
     second = await api.ask(chat.id, "2?", parent=first.answer.id)
-    await api.ended(second.answer)
+    await api.read_to_end(second.answer)
     upstream = api.gateway.upstream
     assert upstream.headers[0]["Authorization"] == f"Bearer {KEY}"
     assert json.loads(upstream.bodies[1]) == {
@@ -129,8 +129,8 @@ async def test_a_finished_answer_can_be_followed_too(api: Api, pen: Pen, offset:
     turn = await api.ask((await api.chat()).id)
     pen.write(chunk("Done."), LAST)
     pen.end()
-    message = await api.ended(turn.answer)
-    assert await api.followed(turn.answer, offset) == (text, message)
+    message = await api.read_to_end(turn.answer)
+    assert await api.follow_answer(turn.answer, offset) == (text, message)
 
 
 async def test_a_chat_shows_the_text_of_this_moment(api: Api, pen: Pen) -> None:
@@ -149,7 +149,7 @@ async def test_characters_split_between_network_chunks_arrive_whole(api: Api, pe
         pen.write(bytes([byte]))
     pen.write(LAST)
     pen.end()
-    assert await api.followed(turn.answer) == ("é🎉漢", (await api.read(turn.answer.chat)).messages[-1])
+    assert await api.follow_answer(turn.answer) == ("é🎉漢", (await api.read(turn.answer.chat)).messages[-1])
 
 
 async def test_a_fast_engine_makes_few_events(api: Api, pen: Pen) -> None:
@@ -199,12 +199,12 @@ async def test_regenerating_makes_a_sibling(api: Api, pen: Pen) -> None:
     turn = await api.ask(chat.id)
     pen.write(chunk("First."), LAST)
     pen.end()
-    await api.ended(turn.answer)
+    await api.read_to_end(turn.answer)
     pen.write(chunk("Second."), LAST)
     pen.end()
     assert turn.question is not None
     again = await api.ask(chat.id, None, parent=turn.question.id)
-    await api.ended(again.answer)
+    await api.read_to_end(again.answer)
     stored_chat = await api.read(chat.id)
     assert [message.content for message in stored_chat.messages] == ["Why?", "First.", "Second."]
     assert stored_chat.messages[1].parent == stored_chat.messages[2].parent == turn.question.id
@@ -217,7 +217,7 @@ async def test_editing_makes_a_branch_that_the_other_does_not_reach(api: Api, pe
     for content in ("First try", "Second try"):
         pen.write(chunk("Ok."), LAST)
         pen.end()
-        await api.ended((await api.ask(chat.id, content)).answer)
+        await api.read_to_end((await api.ask(chat.id, content)).answer)
     assert json.loads(api.gateway.upstream.bodies[1])["messages"] == [{"role": "user", "content": "Second try"}]
     assert [message.parent is None for message in (await api.read(chat.id)).messages] == [True, False, True, False]
 
@@ -227,7 +227,7 @@ async def test_an_engine_that_dies_leaves_what_was_written_and_says_why(api: Api
     turn = await api.ask((await api.chat()).id)
     pen.write(chunk("Half of"))
     pen.drop()
-    message = await api.ended(turn.answer)
+    message = await api.read_to_end(turn.answer)
     assert (message.status, message.content) == ("failed", "Half of")
     assert message.error == "The engine crashed. Try a smaller model."
 
@@ -236,7 +236,7 @@ async def test_a_stream_that_just_ends_is_a_failure(api: Api, pen: Pen) -> None:
     turn = await api.ask((await api.chat()).id)
     pen.write(chunk("Half of"))
     pen.end()
-    message = await api.ended(turn.answer)
+    message = await api.read_to_end(turn.answer)
     assert (message.status, message.content) == ("failed", "Half of")
     assert message.error.startswith("The engine cut off its answer.")
 
@@ -246,7 +246,7 @@ async def test_a_connection_lost_before_anything_was_written_is_tried_once_more(
     turn = await api.ask((await api.chat()).id)
     pen.write(chunk("Here."), LAST)
     pen.end()
-    message = await api.ended(turn.answer)
+    message = await api.read_to_end(turn.answer)
     assert (message.status, message.content) == ("complete", "Here.")
     assert api.gateway.supervisor.base_urls == []
 
@@ -255,7 +255,7 @@ async def test_a_model_that_cannot_load_says_so_in_the_answer(api: Api, pen: Pen
     api.gateway.supervisor.refuse_with = EngineFailed(
         "Too little memory.", hint="Close something.", code="out_of_memory"
     )
-    message = await api.ended((await api.ask((await api.chat()).id)).answer)
+    message = await api.read_to_end((await api.ask((await api.chat()).id)).answer)
     assert (message.status, message.error) == ("failed", "Too little memory. Close something.")
 
 
@@ -289,7 +289,7 @@ async def test_a_refusal_of_the_engine_is_the_answers_error(
         return web.Response(status=status, body=data)
 
     api.gateway.upstream.play = play
-    message = await api.ended((await api.ask((await api.chat()).id)).answer)
+    message = await api.read_to_end((await api.ask((await api.chat()).id)).answer)
     assert message.status == "failed"
     assert message.error.startswith(error)
 
@@ -298,7 +298,7 @@ async def test_an_error_event_in_the_stream_is_the_answers_error(api: Api, pen: 
     turn = await api.ask((await api.chat()).id)
     pen.write(chunk("Half"), b'data: {"error":{"message":"out of slots","code":500}}\n\n')
     pen.end()
-    message = await api.ended(turn.answer)
+    message = await api.read_to_end(turn.answer)
     assert (message.status, message.content) == ("failed", "Half")
     assert "out of slots" in message.error
 
@@ -307,7 +307,7 @@ async def test_nonsense_from_the_engine_is_said_plainly(api: Api, pen: Pen) -> N
     turn = await api.ask((await api.chat()).id)
     pen.write(chunk("Half"), b"data: {what?\n\n")
     pen.end()
-    message = await api.ended(turn.answer)
+    message = await api.read_to_end(turn.answer)
     assert (message.status, message.content) == ("failed", "Half")
     assert message.error.startswith("The engine's answer could not be understood.")
 
@@ -319,7 +319,7 @@ async def test_a_mistake_of_ours_ends_the_answer_too(
         raise KeyError("oops")
 
     monkeypatch.setattr(AnswerWriter, "write", raise_mistake)
-    message = await api.ended((await api.ask((await api.chat()).id)).answer)
+    message = await api.read_to_end((await api.ask((await api.chat()).id)).answer)
     assert (message.status, message.error) == ("failed", "There was an error in Roundhouse. See the log.")
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
 
@@ -368,7 +368,7 @@ async def test_a_full_disk_fails_the_answer_and_the_store_goes_on_when_there_is_
     turn = await api.ask((await api.chat()).id)
     await chats._run_job(lambda c: c.execute(f"PRAGMA max_page_count = {c.execute('PRAGMA page_count').fetchone()[0]}"))
     pen.write(chunk("x" * 50_000))
-    message = await api.ended(turn.answer)
+    message = await api.read_to_end(turn.answer)
     assert (message.status, len(message.content)) == ("failed", 50_000)
     assert message.error.startswith("The disk is full")
     assert (await api.read(turn.answer.chat)).messages[-1] == message
@@ -387,7 +387,7 @@ async def test_an_answer_goes_on_when_the_one_who_asked_leaves_at_once(api: Api,
     question.cancel()
     pen.write(chunk("Anyway."), LAST)
     pen.end()
-    message = await api.ended((await api.read(chat.id)).messages[-1])
+    message = await api.read_to_end((await api.read(chat.id)).messages[-1])
     assert (message.status, message.content) == ("complete", "Anyway.")
 
 
@@ -432,13 +432,13 @@ async def test_windows_hear_when_an_answer_begins_and_ends(api: Api, pen: Pen) -
         assert await anext(events) == ChatChanged(chat=chat.id)
         pen.write(LAST)
         pen.end()
-        await api.ended(turn.answer)
+        await api.read_to_end(turn.answer)
         assert await anext(events) == ChatChanged(chat=chat.id)
 
 
 async def test_the_model_of_the_turn_comes_before_that_of_the_chat(api: Api, pen: Pen) -> None:
     chat = await api.chat(model="nothing")
-    assert await api.refused("POST", f"/chats/{chat.id}/turns", {"content": "Hm?"}) == (404, "model_not_found")
+    assert await api.expect_refusal("POST", f"/chats/{chat.id}/turns", {"content": "Hm?"}) == (404, "model_not_found")
     assert (await api.read(chat.id)).messages == []
     status, _ = await api.raw("POST", f"/chats/{chat.id}/turns", {"content": "Hm?", "model": "guide:latest"})
     assert status == 200
@@ -448,7 +448,7 @@ async def test_the_model_of_the_turn_comes_before_that_of_the_chat(api: Api, pen
 @pytest.mark.parametrize(("model", "code"), [("org/embed:q8", "model_cannot"), ("broken", "model_unusable")])
 async def test_a_model_that_cannot_chat_is_refused(api: Api, model: str, code: str) -> None:
     chat = await api.chat(model=model)
-    assert await api.refused("POST", f"/chats/{chat.id}/turns", {"content": "Hm?"}) == (400, code)
+    assert await api.expect_refusal("POST", f"/chats/{chat.id}/turns", {"content": "Hm?"}) == (400, code)
 
 
 async def test_what_is_no_answer_cannot_be_followed_or_stopped(api: Api, pen: Pen) -> None:
@@ -461,8 +461,8 @@ async def test_what_is_no_answer_cannot_be_followed_or_stopped(api: Api, pen: Pe
         f"/chats/{chat.id}/answers/nothing",
         f"/chats/{other.id}/answers/{turn.answer.id}",
     ):
-        assert await api.refused("GET", path) == (404, "message_not_found")
-        assert await api.refused("POST", f"{path}/stop") == (404, "message_not_found")
+        assert await api.expect_refusal("GET", path) == (404, "message_not_found")
+        assert await api.expect_refusal("POST", f"{path}/stop") == (404, "message_not_found")
 
 
 async def test_a_system_prompt_changed_later_counts_from_the_next_answer(api: Api, pen: Pen) -> None:
@@ -478,7 +478,7 @@ async def test_metrics_count_chats(api: Api, pen: Pen) -> None:
     turn = await api.ask((await api.chat()).id)
     pen.write(chunk("x"), LAST)
     pen.end()
-    await api.ended(turn.answer)
+    await api.read_to_end(turn.answer)
     async with api.gateway.http.get(f"{api.gateway.url}/metrics") as reply:
         text = await reply.text()
     assert 'roundhouse_requests_total{route="chat",model="guide",outcome="ok"} 1' in text

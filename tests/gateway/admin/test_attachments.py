@@ -38,7 +38,7 @@ async def ask(api: Api, chat: str, content: str, *attachments: Attachment) -> Tu
 async def wait_for_answer(api: Api, pen: Pen, turn: Turn) -> None:
     pen.write(chunk("Yes."), LAST)
     pen.end()
-    assert (await api.ended(turn.answer)).status == "complete"
+    assert (await api.read_to_end(turn.answer)).status == "complete"
 
 
 def last_content(api: Api) -> object:
@@ -136,14 +136,14 @@ async def test_a_model_without_a_sense_says_so_before_anything_is_stored(
     pytest.importorskip("miniaudio", reason="it has no wheel for this processor")
     chat, attachment = await api.chat(), await upload(api, name, content)
     body = NewTurn(content="What is it?", attachments=[attachment.id])
-    assert await api.refused("POST", f"/chats/{chat.id}/turns", body) == (400, code)
+    assert await api.expect_refusal("POST", f"/chats/{chat.id}/turns", body) == (400, code)
     assert (await api.read(chat.id)).messages == []
 
 
 async def test_a_model_that_cannot_see_says_so_before_anything_is_stored(api: Api) -> None:
     chat, attachment = await api.chat(), await upload(api, "a.png", png())
     body = NewTurn(content="What is it?", attachments=[attachment.id])
-    assert await api.refused("POST", f"/chats/{chat.id}/turns", body) == (400, "model_cannot_see")
+    assert await api.expect_refusal("POST", f"/chats/{chat.id}/turns", body) == (400, "model_cannot_see")
     assert (await api.read(chat.id)).messages == []
 
 
@@ -160,10 +160,10 @@ async def test_a_blind_model_is_told_of_pictures_before(
     monkeypatch.setattr(prompt, "capabilities_of", cannot_see)
     assert first.question is not None
     again = NewTurn(parent=first.question.id)
-    assert await api.refused("POST", f"/chats/{chat.id}/turns", again) == (400, "model_cannot_see")
+    assert await api.expect_refusal("POST", f"/chats/{chat.id}/turns", again) == (400, "model_cannot_see")
     pen.write(chunk("No."), LAST)
     pen.end()
-    await api.ended((await api.ask(chat.id, "And now?", parent=first.answer.id)).answer)
+    await api.read_to_end((await api.ask(chat.id, "And now?", parent=first.answer.id)).answer)
     turns = json.loads(api.gateway.upstream.bodies[-1])["messages"]
     assert turns[0]["content"] == "[A picture, a.png, which you cannot see.]\n\nWhat is it?"
 
@@ -181,7 +181,7 @@ async def test_a_blind_model_is_told_of_pictures_before(
     ],
 )
 async def test_what_cannot_be_read_is_a_sentence(api: Api, name: str, content: bytes, code: str) -> None:
-    assert await api.refused("POST", f"/attachments?name={name}", content) == (400, code)
+    assert await api.expect_refusal("POST", f"/attachments?name={name}", content) == (400, code)
 
 
 async def test_a_file_over_the_limit_is_refused(api: Api) -> None:
@@ -199,15 +199,15 @@ async def test_a_file_and_what_is_made_of_it_come_back(api: Api) -> None:
     assert await api.call("GET", place, Attachment) == attachment
     assert await api.raw("GET", f"{place}/content") == (200, original)
     assert await api.raw("GET", f"{place}/content?part=text") == (200, "ééé".encode())
-    assert await api.refused("GET", f"{place}/content?part=picture") == (404, "part_not_found")
+    assert await api.expect_refusal("GET", f"{place}/content?part=picture") == (404, "part_not_found")
     picture = await upload(api, "a.png", png(900, 900))
     status, small = await api.raw("GET", f"/attachments/{picture.id}/content?part=thumbnail")
     assert status == 200
     with Image.open(io.BytesIO(small)) as thumbnail:
         assert max(thumbnail.size) == 320
     assert (await api.raw("DELETE", place))[0] == 204
-    assert await api.refused("GET", place) == (404, "attachment_not_found")
-    assert await api.refused("DELETE", place) == (404, "attachment_not_found")
+    assert await api.expect_refusal("GET", place) == (404, "attachment_not_found")
+    assert await api.expect_refusal("DELETE", place) == (404, "attachment_not_found")
 
 
 async def test_files_are_for_those_who_may_manage(api: Api) -> None:

@@ -41,7 +41,7 @@ async def upload(api: Api, name: str, content: bytes) -> Attachment:
 async def finish(api: Api, pen: Pen, turn: Turn) -> None:
     pen.write(chunk("Yes."), LAST)
     pen.end()
-    assert (await api.ended(turn.answer)).status == "complete"
+    assert (await api.read_to_end(turn.answer)).status == "complete"
 
 
 async def test_the_first_question_brings_the_folders_prompt_and_files(api: Api, pen: Pen) -> None:
@@ -87,13 +87,13 @@ async def test_every_window_hears_of_folders(api: Api) -> None:
 
 async def test_a_folder_that_is_not_there_is_said(api: Api) -> None:
     not_there = (404, "folder_not_found")
-    assert await api.refused("GET", "/chats/folders/gone") == not_there
-    assert await api.refused("PATCH", "/chats/folders/gone", ChatFolderPatch(name="x")) == not_there
-    assert await api.refused("DELETE", "/chats/folders/gone") == not_there
-    assert await api.refused("POST", "/chats", NewChat(folder="gone")) == not_there
-    assert await api.refused("POST", "/chats/folders", NewChatFolder(name=" ")) == (400, "folder_without_name")
+    assert await api.expect_refusal("GET", "/chats/folders/gone") == not_there
+    assert await api.expect_refusal("PATCH", "/chats/folders/gone", ChatFolderPatch(name="x")) == not_there
+    assert await api.expect_refusal("DELETE", "/chats/folders/gone") == not_there
+    assert await api.expect_refusal("POST", "/chats", NewChat(folder="gone")) == not_there
+    assert await api.expect_refusal("POST", "/chats/folders", NewChatFolder(name=" ")) == (400, "folder_without_name")
     too_many = NewChatFolder(name="x", files=[str(number) for number in range(21)])
-    assert await api.refused("POST", "/chats/folders", too_many) == (400, "invalid_value")
+    assert await api.expect_refusal("POST", "/chats/folders", too_many) == (400, "invalid_value")
 
 
 async def test_the_list_is_of_one_folder_or_tag(api: Api) -> None:

@@ -199,7 +199,7 @@ async def test_an_answer_says_which_model_holds_the_memory_it_waits_for(api: Api
     pen.write(chunk("Now."), LAST)
     pen.end()
     supervisor.may_load.set()
-    assert (await api.ended(turn.answer)).content == "Now."
+    assert (await api.read_to_end(turn.answer)).content == "Now."
 
 
 async def test_a_cut_answer_goes_on_where_it_ended(api: Api, pen: Pen) -> None:
@@ -214,7 +214,7 @@ async def test_a_cut_answer_goes_on_where_it_ended(api: Api, pen: Pen) -> None:
     assert (longer.question, longer.answer.content, longer.answer.parent) == (None, "One, two", turn.question.id)
     pen.write(chunk(", three."), LAST)
     pen.end()
-    text, message = await api.followed(longer.answer)
+    text, message = await api.follow_answer(longer.answer)
     assert (text, message.content, message.status) == (message.content, "One, two, three.", MessageStatus.COMPLETE)
     body = json.loads(api.gateway.upstream.bodies[-1])
     assert body["messages"] == [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "One, two"}]
@@ -233,11 +233,11 @@ async def test_an_engine_that_dies_while_it_goes_on_loses_nothing(api: Api, pen:
     turn = await api.ask(chat.id)
     pen.write(chunk("One"), LAST)
     pen.end()
-    whole = await api.ended(turn.answer)
+    whole = await api.read_to_end(turn.answer)
     longer = await api.call("POST", f"/chats/{chat.id}/turns", Turn, {"continues": whole.id})
     pen.write(chunk(", two"))
     pen.drop()
-    message = await api.ended(longer.answer)
+    message = await api.read_to_end(longer.answer)
     assert (message.status, message.content) == (MessageStatus.FAILED, "One, two")
     assert [stored_message.content for stored_message in (await api.read(chat.id)).messages][1] == "One"
 
@@ -247,14 +247,14 @@ async def test_what_cannot_be_continued_is_refused_before_anything_is_stored(api
     turn = await api.ask(chat.id)
     assert turn.question is not None
     place = f"/chats/{chat.id}/turns"
-    assert await api.refused("POST", place, {"continues": turn.answer.id}) == (409, "answer_in_progress")
+    assert await api.expect_refusal("POST", place, {"continues": turn.answer.id}) == (409, "answer_in_progress")
     pen.write(reasoning("Hm."), LAST)
     pen.end()
-    thought = await api.ended(turn.answer)
-    assert await api.refused("POST", place, {"continues": thought.id}) == (400, "nothing_to_continue")
-    assert await api.refused("POST", place, {"continues": turn.question.id}) == (404, "message_not_found")
-    assert await api.refused("POST", place, {"continues": "nobody"}) == (404, "message_not_found")
-    assert await api.refused("POST", place, {"continues": thought.id, "content": "x"}) == (400, "invalid_value")
+    thought = await api.read_to_end(turn.answer)
+    assert await api.expect_refusal("POST", place, {"continues": thought.id}) == (400, "nothing_to_continue")
+    assert await api.expect_refusal("POST", place, {"continues": turn.question.id}) == (404, "message_not_found")
+    assert await api.expect_refusal("POST", place, {"continues": "nobody"}) == (404, "message_not_found")
+    assert await api.expect_refusal("POST", place, {"continues": thought.id, "content": "x"}) == (400, "invalid_value")
     assert len((await api.read(chat.id)).messages) == 2
 
 
@@ -271,14 +271,17 @@ async def test_over_the_api_a_change_is_told_and_misuse_refused(api: Api, pen: P
     assert turn.question is not None
     pen.write(chunk("Because."), LAST)
     pen.end()
-    answer = await api.ended(turn.answer)
+    answer = await api.read_to_end(turn.answer)
     place = f"/chats/{chat.id}/messages"
-    assert await api.refused("POST", f"{place}/{answer.id}/versions", {"content": " "}) == (400, "empty_message")
-    assert await api.refused("POST", f"{place}/{answer.id}/versions", {"text": "x"}) == (400, "invalid_value")
-    assert await api.refused("POST", f"{place}/nobody/versions", {"content": "x"}) == (404, "message_not_found")
-    assert await api.refused("DELETE", f"{place}/nobody") == (404, "message_not_found")
-    assert await api.refused("DELETE", f"/chats/nowhere/messages/{answer.id}") == (404, "chat_not_found")
-    assert await api.refused("POST", f"/chats/{chat.id}/fork", {"message": "nobody"}) == (404, "message_not_found")
+    assert await api.expect_refusal("POST", f"{place}/{answer.id}/versions", {"content": " "}) == (400, "empty_message")
+    assert await api.expect_refusal("POST", f"{place}/{answer.id}/versions", {"text": "x"}) == (400, "invalid_value")
+    assert await api.expect_refusal("POST", f"{place}/nobody/versions", {"content": "x"}) == (404, "message_not_found")
+    assert await api.expect_refusal("DELETE", f"{place}/nobody") == (404, "message_not_found")
+    assert await api.expect_refusal("DELETE", f"/chats/nowhere/messages/{answer.id}") == (404, "chat_not_found")
+    assert await api.expect_refusal("POST", f"/chats/{chat.id}/fork", {"message": "nobody"}) == (
+        404,
+        "message_not_found",
+    )
     assert (await api.raw("DELETE", f"{place}/{answer.id}"))[0] == 204
     assert [message.id for message in (await api.read(chat.id)).messages] == [turn.question.id]
     back = await api.call("POST", f"{place}/{answer.id}/restore", Chat)

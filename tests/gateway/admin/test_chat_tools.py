@@ -97,7 +97,7 @@ async def test_a_call_waits_for_a_person_and_its_result_goes_on(api: Api, pen: P
         answer = await decide(api, turn.answer, waiting_call.id, ToolDecision.ONCE)
         assert answer.status == "generating"
         assert (await next_call(events, ToolCallState.ANSWERED)).result == "noon"
-    final_message = await api.ended(turn.answer)
+    final_message = await api.read_to_end(turn.answer)
     assert (final_message.content, final_message.reasoning, final_message.status) == (
         "Let me see.\n\nIt is noon.",
         "I need it.",
@@ -121,7 +121,7 @@ async def the_next_question_has_the_result_and_no_reasoning(
     api: Api, pen: Pen, chat: Chat, final_message: Message
 ) -> None:
     write_rounds(pen, [chunk("Yes.")])
-    await api.ended((await api.ask(chat.id, "Sure?", parent=final_message.id)).answer)
+    await api.read_to_end((await api.ask(chat.id, "Sure?", parent=final_message.id)).answer)
     messages = messages_sent(api, 2)
     assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant", "user"]
     assert "reasoning_content" not in messages[1]
@@ -137,7 +137,10 @@ async def test_what_is_refused_is_told_to_the_model(api: Api, pen: Pen) -> None:
     assert [(call.state, call.result) for call in final_message.calls] == [(ToolCallState.REFUSED, "")]
     assert messages_sent(api, 1)[-1]["content"] == "The person did not allow this call. Do without it."
     path = f"/chats/{chat.id}/answers/{final_message.id}/calls/{final_message.calls[0].id}"
-    assert await api.refused("POST", path, DecideToolCall(decision=ToolDecision.ONCE)) == (404, "answer_not_live")
+    assert await api.expect_refusal("POST", path, DecideToolCall(decision=ToolDecision.ONCE)) == (
+        404,
+        "answer_not_live",
+    )
 
 
 @pytest.mark.slow
@@ -180,7 +183,7 @@ async def test_a_tool_that_is_described_otherwise_asks_again(api: Api, pen: Pen)
         waiting_call = await next_call(events, ToolCallState.WAITING)
         assert waiting_call.has_changed
         await decide(api, turn.answer, waiting_call.id, ToolDecision.ONCE)
-    assert (await api.ended(turn.answer)).status == "complete"
+    assert (await api.read_to_end(turn.answer)).status == "complete"
 
 
 @pytest.mark.slow
@@ -232,7 +235,7 @@ async def test_a_result_that_asks_for_another_call_gets_none_by_itself(api: Api,
         waiting_call = await next_call(events, ToolCallState.WAITING)
         assert waiting_call.tool == "die", "the model fell for it, and a person still decides"
         await decide(api, turn.answer, waiting_call.id, ToolDecision.REFUSE)
-    final_message = await api.ended(turn.answer)
+    final_message = await api.read_to_end(turn.answer)
     assert [call.state for call in final_message.calls] == [ToolCallState.ANSWERED, ToolCallState.REFUSED]
     assert final_message.calls[0].result == injected_text
     messages = messages_sent(api, 1)
@@ -272,7 +275,10 @@ async def test_stopping_an_answer_ends_its_call(api: Api, pen: Pen) -> None:
                 await decide(api, turn.answer, waiting_call.id, decision)
                 await next_call(events, ToolCallState.RUNNING)
                 path = f"/chats/{chat.id}/answers/{turn.answer.id}/calls/{waiting_call.id}"
-                assert await api.refused("POST", path, DecideToolCall(decision=decision)) == (409, "call_decided")
+                assert await api.expect_refusal("POST", path, DecideToolCall(decision=decision)) == (
+                    409,
+                    "call_decided",
+                )
             stopped_message = await api.stop(turn.answer)
         assert (stopped_message.status, [call.state for call in stopped_message.calls]) == (
             "stopped",
@@ -288,7 +294,7 @@ async def test_a_model_that_never_stops_calling_is_stopped(api: Api, pen: Pen, m
     for _ in range(3):
         pen.write(wish("nothing"), CALLED)
         pen.end()
-    final_message = await api.ended((await api.ask(chat.id)).answer)
+    final_message = await api.read_to_end((await api.ask(chat.id)).answer)
     assert final_message.status == "failed"
     assert "called tools 2 times in a row" in final_message.error
 
@@ -299,7 +305,7 @@ async def test_answers_held_to_a_form_are_offered_no_tools(api: Api, pen: Pen) -
     form = replace(chat.sampling, json_schema='{"type": "object"}')
     await api.call("PATCH", f"/chats/{chat.id}", Chat, ChatPatch(sampling=form))
     write_rounds(pen, [chunk("{}")])
-    await api.ended((await api.ask(chat.id)).answer)
+    await api.read_to_end((await api.ask(chat.id)).answer)
     assert "tools" not in json.loads(api.gateway.upstream.bodies[0])
 
 
@@ -319,6 +325,6 @@ async def test_with_a_key_nobody_gives_a_chat_tools_or_decides(api: Api, pen: Pe
             ("POST", "/chats", NewChat(tools=FAKE)),
             ("PATCH", f"/chats/{chat.id}", ChatPatch(tool_servers=FAKE.servers)),
         ):
-            assert await program.refused(method, where, body) == (403, "chat_tools_need_person")
+            assert await program.expect_refusal(method, where, body) == (403, "chat_tools_need_person")
         await decide(api, turn.answer, waiting_call.id, ToolDecision.REFUSE)
-    assert (await asyncio.wait_for(api.ended(turn.answer), 60)).status == "complete"
+    assert (await asyncio.wait_for(api.read_to_end(turn.answer), 60)).status == "complete"

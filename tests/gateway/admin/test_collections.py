@@ -294,7 +294,7 @@ async def test_a_reranker_puts_passages_in_order(api: Api, docs: Collection, mon
     ],
 )
 async def test_what_cannot_be_a_collection_is_refused(api: Api, body: object, code: str) -> None:
-    assert await api.refused("POST", "/collections", body) == (400, code)
+    assert await api.expect_refusal("POST", "/collections", body) == (400, code)
 
 
 @pytest.mark.parametrize("body", [{}, {"name": ""}, {"name": "a/b"}, {"name": "a" * 65}, {"name": "a", "x": 1}, 7])
@@ -304,13 +304,13 @@ async def test_a_body_of_another_form_is_refused(api: Api, body: object) -> None
 
 async def test_our_own_folders_are_no_documents(api: Api, paths: Paths) -> None:
     body = {"name": "a", "folders": [str(paths.logs)]}
-    assert await api.refused("POST", "/collections", body) == (403, "own_folder")
+    assert await api.expect_refusal("POST", "/collections", body) == (403, "own_folder")
 
 
 async def test_names_are_taken_once(api: Api, docs: Collection, folder: Path) -> None:
-    assert await api.refused("POST", "/collections", {"name": "DOCS"}) == (409, "name_taken")
+    assert await api.expect_refusal("POST", "/collections", {"name": "DOCS"}) == (409, "name_taken")
     other = await add(api, "Other", folder)
-    assert await api.refused("PATCH", f"/collections/{other.id}", {"name": "docs"}) == (409, "name_taken")
+    assert await api.expect_refusal("PATCH", f"/collections/{other.id}", {"name": "docs"}) == (409, "name_taken")
     assert docs.name == "Docs"
 
 
@@ -326,13 +326,13 @@ async def test_nobody_is_found_where_nothing_is(api: Api) -> None:
         ("POST", "/collections/search", {"text": "a", "collections": ["none"]}),
         ("GET", "/collections/..%2F..", None),
     ]:
-        assert await api.refused(method, path, body) == refusal
+        assert await api.expect_refusal(method, path, body) == refusal
 
 
 async def test_a_file_of_nobody_has_no_text(api: Api, docs: Collection) -> None:
     for name in ("none", "..%2F..%2Fetc%2Fpasswd", "%2Fetc%2Fpasswd"):
         path = f"/collections/{docs.id}/files/{name}/text"
-        assert await api.refused("GET", path) == (404, "file_not_found")
+        assert await api.expect_refusal("GET", path) == (404, "file_not_found")
 
 
 async def test_a_removed_collection_leaves_nothing_but_its_folder(
@@ -376,14 +376,14 @@ async def test_a_key_sees_what_it_was_given_and_changes_nothing(api: Api, folder
         ("POST", f"/collections/{closed_collection.id}/index", None),
         ("POST", "/collections/search", {"text": "a", "collections": [shared_collection.id, closed_collection.id]}),
     ]:
-        assert await program.refused(method, path, body) == (404, "collection_not_found")
+        assert await program.expect_refusal(method, path, body) == (404, "collection_not_found")
     changes: list[tuple[str, str, object]] = [
         ("POST", "/collections", {"name": "a", "folders": [str(folder)]}),
         ("PATCH", f"/collections/{shared_collection.id}", {"folders": ["/"]}),
         ("DELETE", f"/collections/{shared_collection.id}", None),
     ]
     for method, path, change in changes:
-        assert await program.refused(method, path, change) == (403, "collection_needs_person")
+        assert await program.expect_refusal(method, path, change) == (403, "collection_needs_person")
 
 
 async def test_windows_hear_of_changes(api: Api, folder: Path) -> None:

@@ -43,7 +43,7 @@ def api(gateway: object, upstream: Upstream) -> Api:
 
 async def ask(api: Api, chat: str, content: str, **fields: object) -> Message:
     turn = await api.call("POST", f"/chats/{chat}/turns", Turn, NewTurn(content=content, **fields))  # type: ignore[arg-type]
-    return await api.ended(turn.answer)
+    return await api.read_to_end(turn.answer)
 
 
 def prompt_of(api: Api) -> str:
@@ -197,11 +197,11 @@ async def test_a_key_asks_only_where_it_may_search(api: Api, folder: Path) -> No
     docs = await add(api, "Docs", folder)
     refusal = (404, "collection_not_found")
 
-    assert await program.refused("POST", "/chats", {"collections": [docs.id]}) == refusal
+    assert await program.expect_refusal("POST", "/chats", {"collections": [docs.id]}) == refusal
     chat = await api.call("POST", "/chats", Chat, NewChat(collections=[docs.id]))
-    assert await program.refused("POST", f"/chats/{chat.id}/turns", {"content": "Where is it?"}) == refusal
+    assert await program.expect_refusal("POST", f"/chats/{chat.id}/turns", {"content": "Where is it?"}) == refusal
     other = await api.chat()
-    assert await program.refused("PATCH", f"/chats/{other.id}", {"collections": ["docs"]}) == refusal
+    assert await program.expect_refusal("PATCH", f"/chats/{other.id}", {"collections": ["docs"]}) == refusal
     await api.call("PATCH", f"/collections/{docs.id}", Collection, {"keys": ["agent"]})
     assert (await ask(program, chat.id, "Where is the locomotive?")).documents.sources
 

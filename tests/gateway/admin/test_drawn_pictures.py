@@ -106,7 +106,7 @@ async def ask(api: Api) -> Turn:
 
 
 async def answer_of(api: Api) -> Message:
-    return await api.ended((await ask(api)).answer)
+    return await api.read_to_end((await ask(api)).answer)
 
 
 @asynccontextmanager
@@ -151,7 +151,7 @@ async def _events_of(api: Api, answer: Message) -> AsyncIterator[AnswerCallChang
 
 async def the_next_question_brings_no_picture_to_the_model(api: Api, painter: Painter, final_message: Message) -> None:
     turn = await api.ask(final_message.chat, "And now?", parent=final_message.id)
-    again = await api.ended(turn.answer)
+    again = await api.read_to_end(turn.answer)
     assert again.status == "complete"
     assert all(isinstance(message["content"], str | None) for message in painter.conversation())
 
@@ -255,7 +255,7 @@ async def test_without_an_endpoint_that_draws_tool_and_page_say_so(near: Gateway
         path = f"/chats/{turn.answer.chat}/answers/{turn.answer.id}/calls/{waiting_call.id}"
         await api.call("POST", path, Message, {"decision": "once"})
         assert (await next_call(events, ToolCallState.FAILED)).result.startswith(words)
-    await api.ended(turn.answer)
+    await api.read_to_end(turn.answer)
     await attach(near.services, AttachEndpoint(url=painter.far.url, name="distant", can=CAN))
     assert (await api.call("GET", "/mcp/servers/pictures", McpServer)).lack == ""
 

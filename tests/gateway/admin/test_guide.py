@@ -80,7 +80,7 @@ async def test_a_chat_with_the_guide_is_looked_up_and_keeps_calls_and_actions(
     monkeypatch.setattr(library, "list_models", lambda: models)
     monkeypatch.setattr(library, "find_model", lambda name: next(model for model in models if model.name == name))
     turn = await api.ask((await api.chat(model=GUIDE)).id, "What is loaded?")
-    text, message = await api.followed(turn.answer)
+    text, message = await api.follow_answer(turn.answer)
     assert text == message.content == "No model is in memory."
     assert ([call.tool for call in message.calls], message.engine) == (["status"], "")
     assert message.status is MessageStatus.COMPLETE

@@ -87,14 +87,14 @@ async def test_a_server_is_added_started_called_and_removed(
     assert (await call(api, "fake", "echo", text="hello")).text == "hello"
     await results_are_bounded_and_named(api)
     monkeypatch.setattr(McpServers.call_tool, "__kwdefaults__", {"limit_s": 0.3})
-    assert await api.refused("POST", "/mcp/servers/fake/tools/wait/call", McpCall()) == (502, "mcp_call_timeout")
+    assert await api.expect_refusal("POST", "/mcp/servers/fake/tools/wait/call", McpCall()) == (502, "mcp_call_timeout")
     monkeypatch.undo()
-    assert await api.refused("POST", "/mcp/servers/fake/tools/die/call", McpCall()) == (502, "mcp_server_failed")
+    assert await api.expect_refusal("POST", "/mcp/servers/fake/tools/die/call", McpCall()) == (502, "mcp_server_failed")
     assert (await call(api, "fake", "echo", text="again")).text == "again"  # it was started once more
     assert (await api.raw("DELETE", "/mcp/servers/fake"))[0] == 204
     assert await api.call("GET", "/mcp/servers", list[McpServer]) == []
     assert b"secret" not in paths.mcp_file.read_bytes()
-    assert await api.refused("POST", "/mcp/servers/fake/start") == (404, "mcp_server_not_found")
+    assert await api.expect_refusal("POST", "/mcp/servers/fake/start") == (404, "mcp_server_not_found")
 
 
 async def results_are_bounded_and_named(api: Api) -> None:
@@ -104,7 +104,10 @@ async def results_are_bounded_and_named(api: Api) -> None:
     failed_result = await call(api, "fake", "fail")
     assert (failed_result.text, failed_result.is_error) == ("It broke.", True)
     assert (await call(api, "fake", "picture")).text == "[image/png: not shown to the model]"
-    assert await api.refused("POST", "/mcp/servers/fake/tools/nothing/call", McpCall()) == (404, "mcp_tool_not_found")
+    assert await api.expect_refusal("POST", "/mcp/servers/fake/tools/nothing/call", McpCall()) == (
+        404,
+        "mcp_tool_not_found",
+    )
 
 
 @pytest.mark.slow
@@ -119,7 +122,7 @@ async def test_a_server_that_does_not_start_says_why(api: Api, monkeypatch: pyte
     mute, noise = await asyncio.gather(*(api.raw("POST", f"/mcp/servers/{name}/start") for name in ("mute", "noise")))
     assert (mute[0], noise[0]) == (502, 502)
     assert b"did not become ready" in mute[1]
-    assert await api.refused("POST", "/mcp/servers/missing/start") == (404, "mcp_command_not_found")
+    assert await api.expect_refusal("POST", "/mcp/servers/missing/start") == (404, "mcp_command_not_found")
     by_name = {server.name: server for server in await api.call("GET", "/mcp/servers", list[McpServer])}
     assert {name for name, server in by_name.items() if server.state is McpServerState.FAILED} == set(by_name) - {
         "many"
@@ -187,7 +190,7 @@ async def test_a_tool_that_is_described_otherwise_than_when_it_was_allowed_asks_
 async def test_a_server_that_is_off_or_was_not_confirmed_does_not_start(api: Api) -> None:
     await add(api, "fake", fake_server())
     await api.call("PATCH", "/mcp/servers/fake", McpServer, McpServerPatch(is_enabled=False))
-    assert await api.refused("POST", "/mcp/servers/fake/start") == (409, "mcp_disabled")
+    assert await api.expect_refusal("POST", "/mcp/servers/fake/start") == (409, "mcp_disabled")
     assert (await add(api, "other", fake_server(unconfirmed=True))).is_confirmed  # a person adds it
 
 
@@ -229,17 +232,17 @@ async def test_who_comes_with_a_key_only_proposes(api: Api) -> None:
     key = api.gateway.services.keys.make_key(NewKey(name="agent", scopes=[Scope.MANAGE])).key
     program = Api(api.gateway, token=key)
     assert not (await add(program, "fake", fake_server())).is_confirmed
-    assert await api.refused("POST", "/mcp/servers/fake/start") == (403, "mcp_unconfirmed")
+    assert await api.expect_refusal("POST", "/mcp/servers/fake/start") == (403, "mcp_unconfirmed")
     body = McpServersImport(text=json.dumps({"mcpServers": {"other": {"command": "x"}}}))
     await program.call("POST", "/mcp/servers/import", McpImportResult, body)
     assert not (await api.call("GET", "/mcp/servers/other", McpServer)).is_confirmed
     refusal = (403, "mcp_needs_person")
     for patch in (McpServerPatch(is_confirmed=True), McpServerPatch(network=True), McpServerPatch(folders=["/"])):
-        assert await program.refused("PATCH", "/mcp/servers/fake", patch) == refusal
+        assert await program.expect_refusal("PATCH", "/mcp/servers/fake", patch) == refusal
     await program.call("PATCH", "/mcp/servers/fake", McpServer, McpServerPatch(is_enabled=False))
     tool = "/mcp/servers/fake/tools/echo"
-    assert await program.refused("POST", f"{tool}/call", McpCall()) == refusal
-    assert await program.refused("POST", f"{tool}/permission", {"permission": "allow"}) == refusal
+    assert await program.expect_refusal("POST", f"{tool}/call", McpCall()) == refusal
+    assert await program.expect_refusal("POST", f"{tool}/permission", {"permission": "allow"}) == refusal
     confirmed_server = await api.call("PATCH", "/mcp/servers/fake", McpServer, McpServerPatch(is_confirmed=True))
     assert (confirmed_server.is_confirmed, confirmed_server.is_enabled) == (True, False)
 
@@ -363,7 +366,7 @@ async def test_python_that_a_model_writes_reaches_nothing(api: Api, tmp_path: Pa
 async def test_python_is_not_run_where_nothing_confines_it(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "can_confine", lambda: False)
     await add(api, "code", McpServerSettings(builtin=BuiltinServer.PYTHON))
-    assert await api.refused("POST", "/mcp/servers/code/start") == (403, "mcp_not_confined")
+    assert await api.expect_refusal("POST", "/mcp/servers/code/start") == (403, "mcp_not_confined")
 
 
 @pytest.mark.parametrize(
@@ -376,7 +379,7 @@ async def test_python_is_not_run_where_nothing_confines_it(api: Api, monkeypatch
     ],
 )
 async def test_what_a_built_in_server_lacks_is_said(api: Api, settings: McpServerSettings) -> None:
-    assert await api.refused("POST", "/mcp/servers", NewMcpServer(name="a", settings=settings)) == (
+    assert await api.expect_refusal("POST", "/mcp/servers", NewMcpServer(name="a", settings=settings)) == (
         400,
         "invalid_value",
     )

@@ -85,7 +85,7 @@ async def test_a_person_signs_in_at_the_servers_page(api: Api, paths: Paths, beg
     waiting_server = await start(api, "guarded")
     assert waiting_server.state is McpServerState.SIGN_IN
     assert waiting_server.sign_in_url.startswith(url.removesuffix("mcp") + "authorize?")
-    refusal = await api.refused("POST", "/mcp/servers/guarded/tools/whoami/call", {"arguments": {}})
+    refusal = await api.expect_refusal("POST", "/mcp/servers/guarded/tools/whoami/call", {"arguments": {}})
     assert refusal == (409, "mcp_sign_in")
     assert (await start(api, "guarded")).sign_in_url == waiting_server.sign_in_url, "it goes on waiting"
     assert "You are signed in" in await visit(waiting_server.sign_in_url)

@@ -72,7 +72,7 @@ async def talk(api: Api, chat: Chat, count: int, parent: str | None = None) -> l
     answers: list[Message] = []
     for number in range(count):
         before = answers[-1].id if answers else parent
-        answers.append(await api.ended((await api.ask(chat.id, f"Question {number}", parent=before)).answer))
+        answers.append(await api.read_to_end((await api.ask(chat.id, f"Question {number}", parent=before)).answer))
     return answers
 
 
@@ -126,7 +126,7 @@ async def test_one_question_that_is_too_long_is_said_whatever_the_rule(api: Api,
     chat = await set_rule(api, await api.chat(), "cut")
     first = (await talk(api, chat, 1))[0]
     assert (first.status, first.finish_reason) == (MessageStatus.FAILED, "context_too_long")
-    assert await api.refused("PATCH", f"/chats/{chat.id}", {"overflow": "burn"}) == (400, "invalid_value")
+    assert await api.expect_refusal("PATCH", f"/chats/{chat.id}", {"overflow": "burn"}) == (400, "invalid_value")
 
 
 async def test_the_setting_counts_where_a_chat_says_nothing(api: Api, engine: SmallEngine) -> None:

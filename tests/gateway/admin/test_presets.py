@@ -16,11 +16,11 @@ async def test_a_preset_is_kept_replaced_and_removed(api: Api) -> None:
     assert await list_presets(api) == []
     assert await api.call("POST", "/presets", ChatPreset, SavePreset(preset=TRIP)) == TRIP
     other = ChatPreset(name="TRIP", model="guide")
-    assert await api.refused("POST", "/presets", SavePreset(preset=other)) == (409, "preset_exists")
+    assert await api.expect_refusal("POST", "/presets", SavePreset(preset=other)) == (409, "preset_exists")
     await api.call("POST", "/presets", ChatPreset, SavePreset(preset=other, replaces=True))
     assert await list_presets(api) == [other]
     assert (await api.raw("DELETE", "/presets/trip"))[0] == 204
-    assert await api.refused("DELETE", "/presets/trip") == (404, "preset_not_found")
+    assert await api.expect_refusal("DELETE", "/presets/trip") == (404, "preset_not_found")
 
 
 async def test_importing_again_changes_nothing_and_a_name_that_is_taken_gets_a_number(api: Api) -> None:
@@ -63,7 +63,7 @@ async def test_what_a_chat_has_is_kept_and_what_is_said_counts_before_it(api: Ap
     assert (preset.model, preset.system_prompt) == ("guide", "Be long.")
     assert preset.sampling == Sampling(temperature=0.5, top_k=9, json_schema="{}")
     assert {stored_preset.name for stored_preset in await list_presets(api)} == {"As there", "Own"}
-    assert await api.refused("POST", "/presets", SavePreset(preset=own, chat="none")) == (404, "chat_not_found")
+    assert await api.expect_refusal("POST", "/presets", SavePreset(preset=own, chat="none")) == (404, "chat_not_found")
 
 
 async def test_windows_are_told(api: Api) -> None:

@@ -41,9 +41,9 @@ async def test_a_page_from_elsewhere_is_kept_out_even_with_the_token(api: Api) -
 
 
 async def test_an_unknown_address_and_a_wrong_method_are_said_plainly(api: Api) -> None:
-    assert await api.refused("GET", "/nothing") == (404, "route_not_found")
-    assert await api.refused("PUT", "/chats") == (405, "method_not_allowed")
-    assert await api.refused("GET", "/chats//turns") == (404, "route_not_found")
+    assert await api.expect_refusal("GET", "/nothing") == (404, "route_not_found")
+    assert await api.expect_refusal("PUT", "/chats") == (405, "method_not_allowed")
+    assert await api.expect_refusal("GET", "/chats//turns") == (404, "route_not_found")
 
 
 @pytest.mark.slow(cases=16)
@@ -81,7 +81,7 @@ async def test_what_does_not_fit_is_refused_and_named(
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'"\\ud800"', b'{"title": "\xed\xa0\x80"}'])
 async def test_what_is_no_json_is_refused(api: Api, body: bytes) -> None:
-    assert await api.refused("POST", "/chats", body) == (400, "invalid_json")
+    assert await api.expect_refusal("POST", "/chats", body) == (400, "invalid_json")
 
 
 async def test_any_text_survives_the_way_through(api: Api) -> None:
@@ -178,19 +178,19 @@ async def test_a_setting_changes_at_once_and_is_told(api: Api) -> None:
 
 async def test_a_model_that_is_not_here_cannot_answer_for_all_others(api: Api) -> None:
     body = {"models.fallback": "nobody", "window.scale": 120}
-    assert await api.refused("PATCH", "/settings", body) == (400, "model_not_found")
+    assert await api.expect_refusal("PATCH", "/settings", body) == (400, "model_not_found")
     for name in ("guide", "auto", "claude-any", "", None):
         infos = await api.call("PATCH", "/settings", list[SettingInfo], {"models.fallback": name})
         assert {info.value for info in infos if info.name == "models.fallback"} == {name or ""}
 
 
 async def test_settings_change_all_or_none_and_null_resets(api: Api) -> None:
-    assert await api.refused("PATCH", "/settings", {"window.scale": 120, "window.theme": "pink"}) == (
+    assert await api.expect_refusal("PATCH", "/settings", {"window.scale": 120, "window.theme": "pink"}) == (
         400,
         "bad_request",
     )
-    assert await api.refused("PATCH", "/settings", {"window.scael": 120}) == (404, "not_found")
-    assert await api.refused("PATCH", "/settings", {"gateway.max_body_mib": 5}) == (409, "conflict")
+    assert await api.expect_refusal("PATCH", "/settings", {"window.scael": 120}) == (404, "not_found")
+    assert await api.expect_refusal("PATCH", "/settings", {"gateway.max_body_mib": 5}) == (409, "conflict")
     for value, expected_value in ((120, 120), (None, 100)):
         infos = await api.call("PATCH", "/settings", list[SettingInfo], {"window.scale": value})
         assert {info.value for info in infos if info.name == "window.scale"} == {expected_value}
@@ -206,7 +206,7 @@ async def test_opening_at_log_in_is_arranged_with_the_setting_or_not_set(api: Ap
     assert not file.exists()
     file.parent.rmdir()
     file.parent.write_text("in the way")
-    assert await api.refused("PATCH", "/settings", {"window.at_login": True}) == (507, "storage")
+    assert await api.expect_refusal("PATCH", "/settings", {"window.at_login": True}) == (507, "storage")
     assert not services.settings.get_flag("window.at_login")
 
 

@@ -11,6 +11,6 @@ async def test_a_model_that_is_not_loaded_is_estimated(api: Api) -> None:
 
 
 async def test_bad_questions_are_refused(api: Api) -> None:
-    assert (await api.refused("POST", "/tokens", CountText(model="nobody", text="x")))[0] == 404
+    assert (await api.expect_refusal("POST", "/tokens", CountText(model="nobody", text="x")))[0] == 404
     assert (await api.raw("POST", "/tokens", {"model": "guide"}))[0] == 400
     assert (await api.raw("POST", "/tokens", {"model": "guide", "text": "x" * 1_000_001}))[0] == 400

@@ -405,7 +405,7 @@ async def test_with_a_key_nobody_lets_programs_use_servers(gateway: Gateway, api
     await api.call("PATCH", "/settings", Any, {"chats.tool_servers": ["fake"]})
     api.token = gateway.services.keys.make_key(NewKey(name="manager", scopes=[Scope.MANAGE])).key
     for name in ("responses.mcp_servers", "chats.tool_servers"):
-        assert await api.refused("PATCH", "/settings", {name: ["fake"]}) == (403, "mcp_needs_person")
+        assert await api.expect_refusal("PATCH", "/settings", {name: ["fake"]}) == (403, "mcp_needs_person")
 
 
 @pytest.fixture

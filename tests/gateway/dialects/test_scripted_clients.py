@@ -55,7 +55,7 @@ class TestOpenAI:
         ) as client_api:
             yield client_api
 
-    async def streamed(self, api: AsyncOpenAI, kind: str, **wishes: Any) -> list[Any]:  # noqa: ANN401 -- as the SDK takes it
+    async def stream_events(self, api: AsyncOpenAI, kind: str, **wishes: Any) -> list[Any]:  # noqa: ANN401 -- as the SDK takes it
         async with await api.chat.completions.create(
             model="guide", messages=says(kind), stream=True, **wishes
         ) as stream:
@@ -66,7 +66,7 @@ class TestOpenAI:
 
     async def test_text(self, api: AsyncOpenAI) -> None:
         assert (await self.whole(api, "text")).message.content == ALL
-        assert "".join(choice.delta.content or "" for choice in await self.streamed(api, "text")) == ALL
+        assert "".join(choice.delta.content or "" for choice in await self.stream_events(api, "text")) == ALL
 
     async def test_a_tool_call(self, api: AsyncOpenAI) -> None:
         answered_choice = await self.whole(api, "tool", tools=[WEATHER])
@@ -75,20 +75,22 @@ class TestOpenAI:
             "weather",
         )
         assert json.loads(answered_choice.message.tool_calls[0].function.arguments) == ARGUMENTS
-        choices = await self.streamed(api, "tool", tools=[WEATHER])
+        choices = await self.stream_events(api, "tool", tools=[WEATHER])
         pieces = [call.function.arguments for choice in choices for call in choice.delta.tool_calls or []]
         assert json.loads("".join(pieces)) == ARGUMENTS
 
     async def test_reasoning_then_text(self, api: AsyncOpenAI) -> None:
         assert (await self.whole(api, "think")).message.reasoning_content == "".join(THOUGHT)
-        deltas = [choice.delta for choice in await self.streamed(api, "think")]
+        deltas = [choice.delta for choice in await self.stream_events(api, "think")]
         assert "".join(getattr(delta, "reasoning_content", None) or "" for delta in deltas) == "".join(THOUGHT)
         assert "".join(delta.content or "" for delta in deltas) == ALL
 
     async def test_log_probabilities(self, api: AsyncOpenAI) -> None:
         answered_choice = await self.whole(api, "odds", logprobs=True)
         assert answered_choice.logprobs.content[0].logprob == ODDS[0]["logprob"]
-        logprobs = [choice.logprobs for choice in await self.streamed(api, "odds", logprobs=True) if choice.logprobs]
+        logprobs = [
+            choice.logprobs for choice in await self.stream_events(api, "odds", logprobs=True) if choice.logprobs
+        ]
         assert logprobs[0].content[0].token == ODDS[0]["token"]
 
     async def test_the_first_words_of_a_slow_answer_come_at_once(self, api: AsyncOpenAI, script: Script) -> None:
@@ -104,7 +106,7 @@ class TestOpenAI:
     @pytest.mark.parametrize("kind", ["broken", "dead"])
     async def test_an_answer_that_breaks_off_is_an_error(self, api: AsyncOpenAI, kind: str) -> None:
         with pytest.raises(openai.APIError, match=ERROR if kind == "broken" else "cut off"):
-            await self.streamed(api, kind)
+            await self.stream_events(api, kind)
         with pytest.raises(openai.InternalServerError, match=ERROR):
             await self.whole(api, kind)
 
@@ -134,7 +136,7 @@ class TestAnthropic:
     async def whole(self, api: AsyncAnthropic, kind: str, **wishes: Any) -> Any:  # noqa: ANN401 -- as the SDK takes it
         return await api.messages.create(model="guide", max_tokens=99, messages=says(kind), **wishes)
 
-    async def streamed(self, api: AsyncAnthropic, kind: str, **wishes: Any) -> Any:  # noqa: ANN401 -- as above
+    async def stream_events(self, api: AsyncAnthropic, kind: str, **wishes: Any) -> Any:  # noqa: ANN401 -- as above
         async with api.messages.stream(model="guide", max_tokens=99, messages=says(kind), **wishes) as stream:
             return await stream.get_final_message()
 
@@ -171,7 +173,7 @@ class TestAnthropic:
     @pytest.mark.parametrize("kind", ["broken", "dead"])
     async def test_an_answer_that_breaks_off_is_an_error(self, api: AsyncAnthropic, kind: str) -> None:
         with pytest.raises(anthropic.APIStatusError, match=ERROR if kind == "broken" else "cut off"):
-            await self.streamed(api, kind)
+            await self.stream_events(api, kind)
         with pytest.raises(anthropic.InternalServerError, match=ERROR):
             await self.whole(api, kind)
 
@@ -201,7 +203,7 @@ class TestOllama:
         async with ollama.AsyncClient(host=gateway.url, timeout=PATIENCE_S) as client_api:
             yield client_api
 
-    async def streamed(self, api: ollama.AsyncClient, kind: str, **wishes: Any) -> list[Any]:  # noqa: ANN401 -- as the client takes it
+    async def stream_events(self, api: ollama.AsyncClient, kind: str, **wishes: Any) -> list[Any]:  # noqa: ANN401 -- as the client takes it
         return [part async for part in await api.chat(model="guide", messages=says(kind), stream=True, **wishes)]
 
     async def whole(self, api: ollama.AsyncClient, kind: str, **wishes: Any) -> list[Any]:  # noqa: ANN401 -- as above
@@ -242,7 +244,7 @@ class TestOllama:
 
     @pytest.mark.parametrize("kind", ["broken", "dead"])
     async def test_an_answer_that_breaks_off_is_an_error(self, api: ollama.AsyncClient, kind: str) -> None:
-        for way in (self.streamed, self.whole):
+        for way in (self.stream_events, self.whole):
             with pytest.raises(ollama.ResponseError, match=ERROR if kind == "broken" else "cut off"):
                 await way(api, kind)
 

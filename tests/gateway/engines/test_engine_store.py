@@ -226,7 +226,7 @@ async def test_an_update_is_shown_before_it_is_made_and_tried_with_pinned_models
     assert store.current() == "1.0-cpu"
     store.services.settings.change_values({"models.default": "second"})
     monkeypatch.setitem(VERSIONS, "2.2", WELL)
-    update_job = await store.done("/engines/fake/update", {})
+    update_job = await store.run_job("/engines/fake/update", {})
     assert [proof.model for proof in update_job.proofs] == ["the Guide", "second"]
     assert (update_job.error, store.current()) == (None, "2.2-cpu")
 

@@ -29,12 +29,12 @@ async def test_a_program_of_ones_own_is_used_once_it_has_passed(
     own.write_bytes(b"")
     store.services.catalogue.recipes["fake"] = store.recipe("1.0")
     monkeypatch.setitem(VERSIONS, BUNDLED_VERSION, Behaviour(token="word", tokens=30))
-    refused_job = await store.done("/engines/fake/use", {"path": str(own)})
+    refused_job = await store.run_job("/engines/fake/use", {"path": str(own)})
     assert refused_job.error is not None
     assert refused_job.error.code == "gibberish"
     assert store.current() == "bundled"
     monkeypatch.setitem(VERSIONS, BUNDLED_VERSION, WELL)
-    use_job = await store.done("/engines/fake/use", {"path": str(own)})
+    use_job = await store.run_job("/engines/fake/use", {"path": str(own)})
     assert (use_job.error, store.current()) == (None, "own")
     assert (await store.versions())["own"].path == str(own)
     await store.answer()
@@ -69,9 +69,9 @@ async def test_a_program_on_path_is_listed_and_used_by_its_name_once_it_has_pass
     assert (version.is_on_path, version.path, version.version) == (True, str(program), BUNDLED_VERSION)
     assert len([place for place in locations if place]) == 1, "for as long as it is the same file"
     assert store.current() == "bundled"
-    assert (await store.done("/engines/fake/test", {"version": "fake-engine"})).error is None
+    assert (await store.run_job("/engines/fake/test", {"version": "fake-engine"})).error is None
     assert (await store.call("DELETE", "/engines/fake/versions/fake-engine", fails=True))["code"] == "not_ours"
-    use_job = await store.done("/engines/fake/use", {"version": "fake-engine"})
+    use_job = await store.run_job("/engines/fake/use", {"version": "fake-engine"})
     assert (use_job.error, store.current()) == (None, "own")
     version = (await store.versions())["own"]
     assert (version.path, version.proof is not None) == (str(program), True)
@@ -133,11 +133,11 @@ async def test_what_a_failed_install_left_is_marked_and_a_version_that_failed_is
     await store.install("2.2")
     assert "nonsense" in (await store.stock()).offers[0].problem
     monkeypatch.setitem(VERSIONS, "1.0", Behaviour(token="word", tokens=30))
-    test_job = await store.done("/engines/fake/test", {})
+    test_job = await store.run_job("/engines/fake/test", {})
     assert test_job.error is not None
     assert (test_job.error.code, [proof.code for proof in test_job.proofs]) == ("gibberish", ["gibberish"])
     assert store.current() == "bundled"
-    refused_job = await store.done("/engines/fake/use", {"version": "1.0"})
+    refused_job = await store.run_job("/engines/fake/use", {"version": "1.0"})
     assert refused_job.error is not None
     assert (refused_job.error.code, "--force" in refused_job.error.hint) == ("gibberish", True)
     assert store.current() == "bundled"
@@ -147,7 +147,7 @@ async def test_what_a_failed_install_left_is_marked_and_a_version_that_failed_is
     await store.call("POST", "/engines/fake/use", {"version": "bundled"})
     assert (await store.call("POST", "/engines/fake/rollback", fails=True))["code"] == "previous_failed"
     monkeypatch.setitem(VERSIONS, "1.0", WELL)
-    use_job = await store.done("/engines/fake/use", {"version": "1.0-cpu"})
+    use_job = await store.run_job("/engines/fake/use", {"version": "1.0-cpu"})
     assert (use_job.error, store.current()) == (None, "1.0-cpu")
     assert (await store.versions())["1.0-cpu"].problem == ""
 
@@ -156,7 +156,7 @@ async def test_what_a_failed_install_left_is_marked_and_a_version_that_failed_is
 async def test_versions_are_named_by_their_numbers_too(store: Store) -> None:
     await store.install("1.0")
     store.services.catalogue.recipes["fake"] = store.recipe(BUNDLED_VERSION)
-    await store.done("/engines/fake/install", {})
+    await store.run_job("/engines/fake/install", {})
     refusal = await store.call("POST", "/engines/fake/use", {"version": BUNDLED_VERSION}, fails=True)
     assert (refusal["code"], "0.5-cpu and bundled" in refusal["sentence"]) == ("ambiguous_version", True), refusal
     await store.call("POST", "/engines/fake/use", {"version": "bundled"})
@@ -174,7 +174,7 @@ async def test_an_update_that_is_here_already_is_tested_and_used(store: Store) -
     await store.call("POST", "/engines/fake/use", {"version": "bundled"})
     offer = await store.call("GET", "/engines/fake/update")
     assert (offer["to"], offer["is_here"], offer["download_bytes"]) == ("1.0", True, 0)
-    update_job = await store.done("/engines/fake/update", {})
+    update_job = await store.run_job("/engines/fake/update", {})
     assert (update_job.error, update_job.version, store.current()) == (None, "1.0-cpu", "1.0-cpu")
     assert [proof.model for proof in update_job.proofs] == ["the Guide"]
 
@@ -183,7 +183,7 @@ async def test_an_update_that_is_here_already_is_tested_and_used(store: Store) -
 async def test_a_test_marks_a_version_that_broke(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     await store.install("1.0")
     monkeypatch.setitem(VERSIONS, "1.0", Behaviour(token="word", tokens=30))
-    job = await store.done("/engines/fake/test", {"version": "1.0-cpu"})
+    job = await store.run_job("/engines/fake/test", {"version": "1.0-cpu"})
     assert [proof.code for proof in job.proofs] == ["gibberish"]
     assert "nonsense" in (await store.versions())["1.0-cpu"].problem
     assert store.current() == "bundled"

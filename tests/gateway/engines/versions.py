@@ -113,7 +113,7 @@ class Store:
             assert (reply.status >= 400) is fails, content
             return json.loads(content) if content else None
 
-    async def done(self, path: str, body: object) -> EngineJob:
+    async def run_job(self, path: str, body: object) -> EngineJob:
         """Begin a job and wait for its end, as the events tell it."""
         with self.services.events.subscribe() as events:
             first_job = msgspec.convert(await self.call("POST", path, body), EngineJob)
@@ -125,7 +125,7 @@ class Store:
 
     async def install(self, version: str) -> EngineJob:
         self.services.catalogue.recipes["fake"] = self.recipe(version)
-        return await self.done("/engines/fake/install", {})
+        return await self.run_job("/engines/fake/install", {})
 
     async def stock(self) -> EngineListing:
         return msgspec.convert(await self.call("GET", "/engines/stock"), list[EngineListing])[0]

@@ -272,7 +272,7 @@ async def test_what_came_since_the_last_look_is_new(gateway: Gateway, hub: FakeH
     assert await list_new() == []
     signer = Signer()
     content = catalogue("2099-01-01")
-    await publish(gateway, hub, content, signer.signed(content), signer.key)
+    await publish(gateway, hub, content, signer.sign_content(content), signer.key)
     assert await list_new() == ["newest:1b"]
     await call_admin(gateway, "POST", "/hub/catalogue/look")
     assert await list_new() == []
@@ -285,7 +285,7 @@ class Signer:
         self._private = Ed25519PrivateKey.generate()
         self.key = base64.b64encode(self._private.public_key().public_bytes_raw()).decode()
 
-    def signed(self, content: bytes) -> bytes:
+    def sign_content(self, content: bytes) -> bytes:
         return base64.b64encode(self._private.sign(content))
 
 
@@ -310,7 +310,7 @@ async def publish(gateway: Gateway, hub: FakeHub, content: bytes, signature: byt
 
 async def test_a_newer_catalogue_counts_when_its_owner_signed_it(gateway: Gateway, hub: FakeHub) -> None:
     signer, content = Signer(), catalogue("2030-01-01")
-    status, answer = await publish(gateway, hub, content, signer.signed(content), signer.key)
+    status, answer = await publish(gateway, hub, content, signer.sign_content(content), signer.key)
     assert (status, answer) == (200, {"issued": "2030-01-01", "models": 1})
     hub.add("org/Newest-1B-GGUF", {"a-Q4_0.gguf": TinyLlama().content()})
     status, download = await call_admin(gateway, "POST", "/downloads", {"model": "newest"})
@@ -323,7 +323,7 @@ async def test_a_newer_catalogue_counts_when_its_owner_signed_it(gateway: Gatewa
 
 async def test_a_tampered_unsigned_or_older_catalogue_is_refused(gateway: Gateway, hub: FakeHub) -> None:
     signer, content = Signer(), catalogue("2030-01-01")
-    signature = signer.signed(content)
+    signature = signer.sign_content(content)
     old, odd, first = (
         catalogue("2001-01-01"),
         b'{"version": 2}',
@@ -332,10 +332,10 @@ async def test_a_tampered_unsigned_or_older_catalogue_is_refused(gateway: Gatewa
     for changed_content, published_signature in (
         (content.replace(b"Newest-1B", b"Hostile-1B"), signature),
         (content, b""),
-        (content, Signer().signed(content)),
-        (old, signer.signed(old)),
-        (odd, signer.signed(odd)),
-        (first, signer.signed(first)),
+        (content, Signer().sign_content(content)),
+        (old, signer.sign_content(old)),
+        (odd, signer.sign_content(odd)),
+        (first, signer.sign_content(first)),
     ):
         status, refusal = await publish(gateway, hub, changed_content, published_signature, signer.key)
         assert (status, refusal["code"]) == (409, "catalogue_refused")

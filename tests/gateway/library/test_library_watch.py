@@ -26,7 +26,7 @@ def library(tmp_path: Path) -> Library:
 
 
 @asynccontextmanager
-async def watching(library: Library, events: EventHub) -> AsyncIterator[None]:
+async def keep_watching(library: Library, events: EventHub) -> AsyncIterator[None]:
     task = asyncio.create_task(watch_library(library, events, every_s=0.01))
     try:
         yield
@@ -60,7 +60,7 @@ async def looks(library: Library, count: int) -> None:
 async def test_a_file_that_comes_and_one_that_goes_are_told(library: Library, tmp_path: Path) -> None:
     events = EventHub()
     with events.subscribe() as subscription:
-        async with watching(library, events):
+        async with keep_watching(library, events):
             await looks(library, 2)
             file = TinyLlama().write(tmp_path / "models" / "new.gguf")
             await expect_change(subscription)
@@ -74,7 +74,7 @@ async def test_a_file_that_comes_and_one_that_goes_are_told(library: Library, tm
 async def test_nothing_is_said_while_nothing_changes(library: Library) -> None:
     events = EventHub()
     with events.subscribe() as subscription:
-        async with watching(library, events):
+        async with keep_watching(library, events):
             await looks(library, 3)
         assert events.revision == 0
         subscription.close()
@@ -92,7 +92,7 @@ async def test_a_look_that_fails_is_taken_again(library: Library, tmp_path: Path
         return models()
 
     with patch.object(library, "list_models", sometimes), events.subscribe() as subscription:
-        async with watching(library, events):
+        async with keep_watching(library, events):
             await expect_change(subscription)
 
 
@@ -111,6 +111,6 @@ async def test_folders_are_left_alone_while_nobody_listens(library: Library) -> 
         patch("app.gateway.library.watch.asyncio.sleep", count_round),
         patch.object(library, "list_models", wraps=library.list_models) as listings,
     ):
-        async with watching(library, events), asyncio.timeout(PATIENCE_S):
+        async with keep_watching(library, events), asyncio.timeout(PATIENCE_S):
             await enough.wait()
         assert listings.call_count == 1

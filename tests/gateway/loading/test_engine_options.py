@@ -195,7 +195,9 @@ async def test_how_an_engine_computes_can_be_set(gateway: Gateway, admin: Admin)
 
 
 async def test_an_engine_that_chooses_its_threads_is_told_none(gateway: Gateway, admin: Admin) -> None:
-    assert "SGLang chooses its number of threads itself." in await admin.refused("plain", engine="sglang", threads=2)
+    assert "SGLang chooses its number of threads itself." in await admin.expect_refusal(
+        "plain", engine="sglang", threads=2
+    )
     model = await find_model(gateway.services, "plain")
     threads = {
         engine: launch_options(gateway.services, model, UNCHOSEN, ModelSettings(), engine=engine).threads
@@ -206,7 +208,7 @@ async def test_an_engine_that_chooses_its_threads_is_told_none(gateway: Gateway,
 
 
 async def test_an_engine_without_a_place_for_experts_refuses_them(admin: Admin) -> None:
-    assert "does not keep experts aside" in await admin.refused("file", cpu_moe_layers=2)
+    assert "does not keep experts aside" in await admin.expect_refusal("file", cpu_moe_layers=2)
 
 
 @pytest.mark.slow
@@ -258,5 +260,5 @@ async def test_what_self_tuning_tries_is_what_the_engine_takes(gateway: Gateway)
 async def test_what_cannot_be_had_is_refused_before_it_is_kept(
     gateway: Gateway, admin: Admin, model: str, settings: dict[str, Any], sentence: str
 ) -> None:
-    assert sentence in await admin.refused(model, **settings)
+    assert sentence in await admin.expect_refusal(model, **settings)
     assert gateway.services.model_settings.all_settings() == {}

@@ -93,7 +93,7 @@ class Admin:
         assert status == 200, body
         return msgspec.json.decode(body, type=ModelSettings)
 
-    async def refused(self, model: str = "told", **settings: object) -> str:
+    async def expect_refusal(self, model: str = "told", **settings: object) -> str:
         status, body = await self.ask("POST", "/model-settings", {"model": model, "settings": settings})
         assert 400 <= status < 500, body
         return str(json.loads(body)["sentence"])
@@ -159,8 +159,8 @@ async def test_how_much_is_thought_is_told_with_each_request_that_does_not_say(g
 
 
 async def test_a_level_of_thinking_that_is_none_is_refused(admin: Admin) -> None:
-    assert "thinking" in await admin.refused(thinking="a lot")
-    assert "thinking_budget" in await admin.refused(thinking_budget=-1)
+    assert "thinking" in await admin.expect_refusal(thinking="a lot")
+    assert "thinking_budget" in await admin.expect_refusal(thinking_budget=-1)
 
 
 async def answer_once(gateway: Gateway, **wishes: object) -> dict[str, Any]:
@@ -241,7 +241,7 @@ async def test_a_projector_beside_the_model_is_loaded_unless_somebody_minds(
 async def test_what_cannot_be_had_is_refused_before_it_is_kept(
     gateway: Gateway, admin: Admin, settings: dict[str, Any], sentence: str
 ) -> None:
-    assert sentence in await admin.refused(**settings)
+    assert sentence in await admin.expect_refusal(**settings)
     assert gateway.services.model_settings.all_settings() == {}
 
 
@@ -258,7 +258,7 @@ async def test_a_draft_of_its_own_is_what_every_place_says(
 
 
 async def test_a_head_that_is_not_there_cannot_draft(admin: Admin) -> None:
-    assert "has no head for multi-token prediction" in await admin.refused(draft="mtp")
+    assert "has no head for multi-token prediction" in await admin.expect_refusal(draft="mtp")
 
 
 @pytest.mark.slow(cases=1)
@@ -316,10 +316,10 @@ def test_experts_in_system_memory_are_drafted_for_only_where_that_was_tried(gate
 
 async def test_files_of_other_models_are_refused(admin: Admin, models: Path) -> None:
     wide = str(lora_for(TinyLlama(), models / "wide.gguf", wide=96))
-    assert "made for another model" in await admin.refused(loras=[wide])
-    assert "is not a projector" in await admin.refused(projector=wide)
+    assert "made for another model" in await admin.expect_refusal(loras=[wide])
+    assert "is not a projector" in await admin.expect_refusal(projector=wide)
     other = TinyLlama(layers=1, values={"tokenizer.ggml.tokens": "none"}).write(models / "mute.gguf")
-    assert "cannot be" in await admin.refused(draft=str(other))
+    assert "cannot be" in await admin.expect_refusal(draft=str(other))
 
 
 async def test_a_file_that_went_away_is_named_when_the_model_is_asked(

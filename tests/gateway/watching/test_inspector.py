@@ -212,12 +212,12 @@ async def test_no_more_are_kept_than_was_set_and_running_ones_always(gateway: Ga
 
 @pytest.mark.parametrize("query", ["?limit=0", "?limit=x", "?limit=10001"])
 async def test_a_wrong_limit_is_refused(api: Api, query: str) -> None:
-    assert await api.refused("GET", f"/requests{query}") == (400, "invalid_value")
+    assert await api.expect_refusal("GET", f"/requests{query}") == (400, "invalid_value")
 
 
 async def test_an_unknown_request_is_not_found(api: Api) -> None:
-    assert await api.refused("GET", "/requests/req_none") == (404, "request_not_found")
-    assert await api.refused("POST", "/requests/req_none/cancel") == (404, "request_not_found")
+    assert await api.expect_refusal("GET", "/requests/req_none") == (404, "request_not_found")
+    assert await api.expect_refusal("POST", "/requests/req_none/cancel") == (404, "request_not_found")
 
 
 async def test_words_are_kept_only_when_wanted_and_go_when_they_are_not(gateway: Gateway, api: Api, pen: Pen) -> None:

@@ -234,7 +234,7 @@ async def test_off_the_client_s_own_headers_go_on_and_nothing_else_happens(gatew
     assert [request.trace_id for request in await api.call("GET", "/requests", list[RequestInfo])] == ["", ""]
     state = await api.call("GET", "/traces", TracesState)
     assert (state.is_on, state.sent, state.sentence) == (False, 0, "Traces are not sent anywhere.")
-    assert await api.refused("POST", "/traces/test") == (400, "traces_off")
+    assert await api.expect_refusal("POST", "/traces/test") == (400, "traces_off")
 
 
 async def test_an_error_and_a_repetition_are_told(gateway: Gateway, api: Api, collector: Collector) -> None:
@@ -292,7 +292,7 @@ async def test_a_collector_that_comes_later_loses_nothing(
     state = await api.call("GET", "/traces", TracesState)
     assert (state.sent, state.dropped, state.problem) == (0, 0, notice.sentence)
     assert notice.sentence in state.sentence
-    assert await api.refused("POST", "/traces/test") == (500, "traces_not_sent")
+    assert await api.expect_refusal("POST", "/traces/test") == (500, "traces_not_sent")
     async with playing_collector(port) as collector:
         assert len(await collector.wait_for(6)) == 6
     warnings = [record for record in caplog.records if "Traces are not sent" in record.message]
@@ -436,7 +436,7 @@ async def test_offline_this_computer_s_collector_goes_on(api: Api, collector: Co
     ],
 )
 async def test_odd_addresses_are_refused(api: Api, address: str) -> None:
-    assert await api.refused("PATCH", "/settings", {"traces.endpoint": address}) == (400, "bad_request")
+    assert await api.expect_refusal("PATCH", "/settings", {"traces.endpoint": address}) == (400, "bad_request")
 
 
 async def test_another_collector_gets_what_comes_from_then_on(gateway: Gateway, api: Api, collector: Collector) -> None:

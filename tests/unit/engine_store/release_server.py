@@ -73,7 +73,7 @@ class ReleaseServer:
         return reply
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator["ReleaseServer"]:
+    async def serve_releases(self) -> AsyncIterator["ReleaseServer"]:
         app = web.Application()
         app.router.add_get(f"/repos/{REPOSITORY}/releases", self._api)
         app.router.add_get(f"/repos/{REPOSITORY}/releases/tags/{{tag}}", self._api)

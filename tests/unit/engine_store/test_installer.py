@@ -85,7 +85,7 @@ def index(tmp_path: Path) -> Index:
 
 @pytest.fixture
 async def server() -> AsyncIterator[ReleaseServer]:
-    async with ReleaseServer().serving() as release_server:
+    async with ReleaseServer().serve_releases() as release_server:
         yield release_server
 
 

@@ -57,7 +57,7 @@ CPU = variant({"os": "ubuntu", "arch2": "x64"})
 
 @pytest.fixture
 async def server() -> AsyncIterator[ReleaseServer]:
-    async with ReleaseServer().serving() as release_server:
+    async with ReleaseServer().serve_releases() as release_server:
         release_server.add("b11400", {name: name.encode() for name in names("b11400")})
         release_server.add("v0.8.0", {"nightly-tag.txt": b"b11400\n"}, prerelease=False)
         release_server.add("b11549", {name: name.encode() for name in names("b11549")})

@@ -49,7 +49,7 @@ class Library:
         assert handle.value == 42
         properties._obj.properties.name = b"Some Card"
         properties._obj.properties.vendor_id, properties._obj.properties.kind = 0x1002, 2
-        for structure in self.chained(properties._obj):
+        for structure in self.list_chain(properties._obj):
             if isinstance(structure, vulkan._Pci):
                 structure.address[:] = (0, 3, 0, 1)
             elif isinstance(structure, vulkan._Id):
@@ -61,10 +61,10 @@ class Library:
         properties._obj.heap_count = 2
         properties._obj.heaps[0].size, properties._obj.heaps[0].flags = 8 * GIB, 1
         properties._obj.heaps[1].size = 16 * GIB
-        for structure in self.chained(properties._obj):
+        for structure in self.list_chain(properties._obj):
             structure.budget[0], structure.usage[0] = 7 * GIB, GIB
 
-    def chained(self, first: Any) -> list[Any]:  # noqa: ANN401 -- as above
+    def list_chain(self, first: Any) -> list[Any]:  # noqa: ANN401 -- as above
         kinds = {number: kind for kind, number in vulkan._S_TYPES.items()}
         structures, at = [], first.next
         while at:

@@ -14,11 +14,11 @@ RECORDED = [*fixtures("windows"), *fixtures("macos")]
 @pytest.mark.parametrize("fixture", RECORDED, ids=lambda fixture: fixture.name)
 def test_machine_is_found_as_it_is(fixture: MachineFixture) -> None:
     with replay_evidence(fixture.raw) as evidence:
-        assert not differences(examine_evidence(evidence), fixture.expected)
+        assert not differences(examine_evidence(evidence), fixture.expected_facts)
 
 
 def expected_keys() -> Iterator[str]:
-    return (key for fixture in RECORDED for key in fixture.expected)
+    return (key for fixture in RECORDED for key in fixture.expected_facts)
 
 
 def test_the_recorded_machines_cover_what_matters() -> None:

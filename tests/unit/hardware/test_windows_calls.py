@@ -127,7 +127,7 @@ class PlayedObject:
         self._object = (Pointer * 1)(ctypes.addressof(self._table))
         self.address = ctypes.addressof(self._object)
 
-    def given(self, target: Any) -> int:
+    def give_to(self, target: Any) -> int:
         self.references += 1
         target[0] = self.address
         return 0
@@ -160,10 +160,10 @@ class PlayedAdapter(PlayedObject):
 
     def query(self, _this: int, interface: int, target: Any) -> int:
         self.asked_for = ctypes.string_at(interface, 16)
-        return self.given(target) if self.knows_memory else -0x7FFFBFFE
+        return self.give_to(target) if self.knows_memory else -0x7FFFBFFE
 
     def outputs(self, _this: int, number: int, target: Any) -> int:
-        return self.output.given(target) if self.output and number == 0 else NOT_FOUND
+        return self.output.give_to(target) if self.output and number == 0 else NOT_FOUND
 
     def desc(self, _this: int, target: Any) -> int:
         description = target[0]
@@ -188,7 +188,7 @@ class PlayedFactory(PlayedObject):
         super().__init__({12: (ENUM, self.enumerate)})
 
     def enumerate(self, _this: int, number: int, target: Any) -> int:
-        return self.adapters[number].given(target) if number < len(self.adapters) else NOT_FOUND
+        return self.adapters[number].give_to(target) if number < len(self.adapters) else NOT_FOUND
 
 
 def test_adapters_are_read_through_their_tables_and_every_reference_is_given_back() -> None:

@@ -38,7 +38,7 @@ class Witness:
     def hear(self, output: ChildOutput) -> None:
         self.events += output.lines
 
-    def ended(self, _child: EngineProcess, code: int) -> None:
+    def note_end(self, _child: EngineProcess, code: int) -> None:
         self.events.append(code)
         self.has_ended.set()
 
@@ -58,7 +58,7 @@ async def start(
     def start_process(script: str) -> EngineProcess:
         order = LaunchOrder(argv=("/bin/sh", "-c", script), env=dict(os.environ), cwd=str(tmp_path))
         ways = ChildHandlers(
-            log=log, redactor=LogRedactor([]), read_log=witness.read_log, hear=witness.hear, ended=witness.ended
+            log=log, redactor=LogRedactor([]), read_log=witness.read_log, hear=witness.hear, ended=witness.note_end
         )
         begun_processes.append(EngineProcess(order, role="server", has_lifeline=False, prefix="", handlers=ways))
         return begun_processes[-1]

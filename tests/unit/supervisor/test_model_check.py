@@ -128,10 +128,10 @@ class World:
                 raise AssertionError("a process that ends when asked to was given up")
 
     def decide(self) -> None:
-        while self.places.needs_deciding and self.decided():
+        while self.places.needs_deciding and self.decide_once():
             pass
 
-    def decided(self) -> bool:
+    def decide_once(self) -> bool:
         """Decide once, and tell everybody concerned before anything else is decided. Return whether it came to that."""
         self.is_telling = True
         idle_before = {name for name in SIZES if self.seat(name).is_idle}
@@ -149,13 +149,13 @@ class World:
 
     def limits(self) -> MemoryLimits:
         seats = self.places.residents
-        private = {seat.pid: self.held(seat.model).get("system", 0) for seat in seats if seat.pid is not None}
-        free = {pool: total - self.others[pool] - self.used(pool) for pool, total in TOTAL.items()}
+        private = {seat.pid: self.held_by(seat.model).get("system", 0) for seat in seats if seat.pid is not None}
+        free = {pool: total - self.others[pool] - self.used_of(pool) for pool, total in TOTAL.items()}
         return limits_of(MemoryReading(free=free, private=private), seats, self.policy.head_room)
 
     # The books
 
-    def held(self, name: str) -> dict[str, int]:
+    def held_by(self, name: str) -> dict[str, int]:
         """What a process has taken so far: half of it while it loads."""
         work = self.work.get(name)
         if work is None:
@@ -163,9 +163,9 @@ class World:
         is_up = self.machines[name].state not in {S.STARTING, S.LOADING}
         return {pool: size if is_up else size // 2 for pool, size in sizes_of(name).items()}
 
-    def used(self, pool: str) -> int:
+    def used_of(self, pool: str) -> int:
         ghosts = sum(held_bytes.get(pool, 0) for _, held_bytes in self.ghosts)
-        return ghosts + sum(self.held(name).get(pool, 0) for name in self.work)
+        return ghosts + sum(self.held_by(name).get(pool, 0) for name in self.work)
 
     def fits_now(self, name: str) -> None:
         """Never over budget: what all that run may come to take, and this one, is there, now."""
@@ -219,10 +219,10 @@ class World:
         self.others = {pool: self.random.randint(0, most) for pool, most in OTHERS_MOST.items()}
         for pool, total in TOTAL.items():  # it cannot have what engines hold
             ours = sum(sizes_of(name).get(pool, 0) for name in self.work)
-            self.others[pool] = max(0, min(self.others[pool], total - ours - self.used(pool)))
+            self.others[pool] = max(0, min(self.others[pool], total - ours - self.used_of(pool)))
 
     def end(self, name: str, kind: FailureKind) -> None:
-        held_bytes = self.held(name)
+        held_bytes = self.held_by(name)
         work = self.work.pop(name)
         self.ghosts.append((self.now + self.random.uniform(0.0, 1.0), held_bytes))
         self.leases = [(model, lease) for model, lease in self.leases if model != name]

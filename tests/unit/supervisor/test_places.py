@@ -30,7 +30,7 @@ class Stage:
         self.places.join_queue(PendingLoad(model=seat.model, since=0.0), 1)
         self.places.decide_effects(MemoryLimits(), 0.0)
 
-    def decided(self, gpu: int, now: float) -> list[object]:
+    def decide_at(self, gpu: int, now: float) -> list[object]:
         return [effect for effect, _ in self.places.decide_effects(MemoryLimits(pools={"gpu": gpu * GB}), now)]
 
 
@@ -43,10 +43,10 @@ def test_while_a_load_fills_graphics_memory_nobody_has_to_go_for_what_it_seems_t
     stage.seat(IDLE)
     stage.seat(LOADING)
     stage.places.join_queue(PendingLoad(model="third", since=10.0, needs={"gpu": 25 * GB}), 7)
-    assert stage.decided(59, 10.0) == [], "20 of the 30 are missing from what is free, and counted as to come"
+    assert stage.decide_at(59, 10.0) == [], "20 of the 30 are missing from what is free, and counted as to come"
     assert stage.places.next_due(10.0) == 10.0 + SupervisorPolicy().patience_s, "it says itself when it is ready"
     stage.seats["new"] = Resident(model="new", last_used=0.0, is_busy=True, holds=LOADING.holds)
-    assert stage.decided(79, 11.0) == [GrantRoom(model="third")]
+    assert stage.decide_at(79, 11.0) == [GrantRoom(model="third")]
 
 
 def test_memory_that_does_not_come_back_is_waited_for_only_so_long(stage: Stage) -> None:
@@ -54,21 +54,21 @@ def test_memory_that_does_not_come_back_is_waited_for_only_so_long(stage: Stage)
     resident = Resident(model="gone", last_used=0.0, is_idle=True, holds={"gpu": 40 * GB})
     stage.seat(resident)
     stage.places.join_queue(PendingLoad(model="next", since=100.0, needs={"gpu": 50 * GB}), 7)
-    assert stage.decided(80, 100.0) == [EvictEngine(model="gone")]
+    assert stage.decide_at(80, 100.0) == [EvictEngine(model="gone")]
     stage.places.leave_queue("gone", 101.0)
-    assert stage.decided(40, 101.0) == []
+    assert stage.decide_at(40, 101.0) == []
     assert stage.places.next_due(101.0) == 101.0 + LOOK_S
-    assert stage.decided(60, 101.0 + BACK_S) == [EvictEngine(model="idle")], "that is all there is"
+    assert stage.decide_at(60, 101.0 + BACK_S) == [EvictEngine(model="idle")], "that is all there is"
 
 
 def test_who_turns_out_to_wait_is_told_once(stage: Stage) -> None:
     stage.seat(Resident(model="busy", last_used=0.0, is_busy=True, holds={"gpu": 60 * GB}))
     stage.places.join_queue(PendingLoad(model="next", since=0.0, needs={"gpu": 50 * GB}), 7)
     assert not stage.places.is_queued("next"), "nobody has looked yet"
-    stage.decided(80, 0.0)
+    stage.decide_at(80, 0.0)
     assert stage.places.take_newly_blocked() == [("next", 7)]
     assert stage.places.is_queued("next")
-    stage.decided(80, 1.0)
+    stage.decide_at(80, 1.0)
     assert stage.places.take_newly_blocked() == []
 
 
