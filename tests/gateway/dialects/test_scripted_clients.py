@@ -140,11 +140,11 @@ class TestAnthropic:
         async with api.messages.stream(model="guide", max_tokens=99, messages=says(kind), **wishes) as stream:
             return await stream.get_final_message()
 
-    @pytest.mark.parametrize("way", ["whole", "streamed"])
+    @pytest.mark.parametrize("way", ["whole", "stream_events"])
     async def test_text(self, api: AsyncAnthropic, way: str) -> None:
         assert (await getattr(self, way)(api, "text")).content[0].text == ALL
 
-    @pytest.mark.parametrize("way", ["whole", "streamed"])
+    @pytest.mark.parametrize("way", ["whole", "stream_events"])
     async def test_a_tool_call(self, api: AsyncAnthropic, way: str) -> None:
         message = await getattr(self, way)(api, "tool", tools=[{"name": "weather", "input_schema": SCHEMA}])
         assert (message.stop_reason, message.content[0].name, message.content[0].input) == (
@@ -153,7 +153,7 @@ class TestAnthropic:
             ARGUMENTS,
         )
 
-    @pytest.mark.parametrize("way", ["whole", "streamed"])
+    @pytest.mark.parametrize("way", ["whole", "stream_events"])
     async def test_reasoning_then_text(self, api: AsyncAnthropic, way: str) -> None:
         thought, text = (await getattr(self, way)(api, "think")).content
         assert (thought.thinking, text.text) == ("".join(THOUGHT), ALL)
@@ -209,25 +209,25 @@ class TestOllama:
     async def whole(self, api: ollama.AsyncClient, kind: str, **wishes: Any) -> list[Any]:  # noqa: ANN401 -- as above
         return [await api.chat(model="guide", messages=says(kind), **wishes)]
 
-    @pytest.mark.parametrize("way", ["whole", "streamed"])
+    @pytest.mark.parametrize("way", ["whole", "stream_events"])
     async def test_text(self, api: ollama.AsyncClient, way: str) -> None:
         parts = await getattr(self, way)(api, "text")
         assert "".join(part.message.content or "" for part in parts) == ALL
         assert (parts[-1].done, parts[-1].eval_count) == (True, 3)
 
-    @pytest.mark.parametrize("way", ["whole", "streamed"])
+    @pytest.mark.parametrize("way", ["whole", "stream_events"])
     async def test_a_tool_call(self, api: ollama.AsyncClient, way: str) -> None:
         parts = await getattr(self, way)(api, "tool", tools=[WEATHER])
         (call,) = [call for part in parts for call in part.message.tool_calls or []]
         assert (call.function.name, call.function.arguments) == ("weather", ARGUMENTS)
 
-    @pytest.mark.parametrize("way", ["whole", "streamed"])
+    @pytest.mark.parametrize("way", ["whole", "stream_events"])
     async def test_reasoning_then_text(self, api: ollama.AsyncClient, way: str) -> None:
         parts = await getattr(self, way)(api, "think")
         assert "".join(part.message.thinking or "" for part in parts) == "".join(THOUGHT)
         assert "".join(part.message.content or "" for part in parts) == ALL
 
-    @pytest.mark.parametrize("way", ["whole", "streamed"])
+    @pytest.mark.parametrize("way", ["whole", "stream_events"])
     async def test_log_probabilities(self, api: ollama.AsyncClient, way: str) -> None:
         parts = await getattr(self, way)(api, "odds", logprobs=True)
         (odds,) = [logprob for part in parts for logprob in part.logprobs or []]
