@@ -22,6 +22,9 @@ from app.network.pinned_tls import HANDSHAKE_S, MachineAddress, check_peer
 P = TypeVar("P", bound=asyncio.Protocol)
 
 _PORTS = {"http": 80, "https": 443}
+SILENCE_PROBES = {"TCP_KEEPIDLE": 30, "TCP_KEEPALIVE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 4}
+"""How a silent computer is asked whether it is there: after how many seconds (macOS has another name for that), how
+many later again, and how often. Each system has some of these options of a socket."""
 
 
 class ForbiddenAddress(OSError):
@@ -47,9 +50,18 @@ class DialTarget(NamedTuple):
 
 
 async def dial_host(host: DialTarget, protocol: Callable[[], P]) -> tuple[asyncio.Transport, P]:
-    """Open a connection. Raises OSError, ssl.SSLError and ForbiddenAddress among them, or Offline."""
-    if host.name.endswith(DOMAIN):
-        return await _dial_machine(host.name, protocol)
+    """Open a connection. Raises OSError, ssl.SSLError and ForbiddenAddress among them, or Offline.
+
+    Once the other computer has no power or network any more it ends after a good minute, however silent it was.
+    """
+    dial = _dial_machine(host.name, protocol) if host.name.endswith(DOMAIN) else _dial_attached(host, protocol)
+    transport, dialed_protocol = await dial
+    if not host.is_here:
+        _probe_when_silent(transport)
+    return transport, dialed_protocol
+
+
+async def _dial_attached(host: DialTarget, protocol: Callable[[], P]) -> tuple[asyncio.Transport, P]:
     call = egress_gate.note_call(host.name, host.port, Purpose(why=ConnectionReason.ATTACHED))
     try:
         context = await asyncio.to_thread(_trust_context) if host.is_tls else None
@@ -98,6 +110,16 @@ async def _connect_pinned(
         raise
     machine_addresses.connections.add_transport(name, transport)
     return transport, pinned_protocol
+
+
+def _probe_when_silent(transport: asyncio.Transport) -> None:
+    """Have the system find out whether the other computer is there: one without power never ends a connection."""
+    dialed_socket: socket.socket = transport.get_extra_info("socket")
+    with contextlib.suppress(OSError):  # an old Windows has none of the times: its own two hours then
+        dialed_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in SILENCE_PROBES.items():
+            if hasattr(socket, name):
+                dialed_socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def dial_loopback(host: DialTarget) -> socket.socket | None:
