@@ -28,13 +28,13 @@ from engines.mistral_rs.requests import (
     request_arguments,
 )
 from engines.serving.backend import (
-    SHARE_S,
     BackendAbility,
     Decoder,
     LoadResult,
     ProgressCallback,
     StepOutcome,
     WorkItem,
+    share_time,
 )
 from engines.serving.server import serve_backend
 from engines.serving.templates import read_template
@@ -118,7 +118,7 @@ class MistralRsBackend:
     def step(self) -> Iterable[StepOutcome]:
         """Wait for what the library has written, and return all of it: first words and ends at once."""
         self._start_readers()
-        for news in self._news.take_all(SHARE_S):
+        for news in self._news.take_all(share_time(len(self._answers))):
             yield from self._read_news(news)
 
     def cancel(self, work: int) -> None:

@@ -14,12 +14,12 @@ from engines.serving.refusals import RequestRefused
 
 SHARE_S = 0.016
 """What steps bring within this time is sent together: about as long as a screen shows one picture."""
-_SHARE_OF_ONE_S = 0.001
-"""Sending to one client takes some 50 µs of the thread that computes: a twentieth of this."""
+_SHARE_OF_ONE_S = 0.0015
+"""Sending to one client takes some 50 µs of the thread that computes: a thirtieth of this."""
 
 
 def share_time(streams: int) -> float:
-    """Return for how long what steps bring to so many clients is gathered: with 64 at once, each gets 15 a second."""
+    """Return for how long what steps bring to so many clients is gathered: with 64 at once, each gets ten a second."""
     return max(SHARE_S, streams * _SHARE_OF_ONE_S)
 
 

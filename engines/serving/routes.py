@@ -82,18 +82,12 @@ class AnswerShape:
 
     def final_events(self, answer: WorkerAnswer) -> bytes:
         """Return the last events: why it ended, with its times, what was used if that was asked for, and the end."""
-        last = encode_compact({**self._chunk("", None, str(answer.finish)), "timings": answer.collect_timings()})
+        timings = answer.collect_timings()
+        last = encode_event({**self._chunk("", None, str(answer.finish)), "timings": timings})
         if not answer.request.tells_usage:
-            return _EVENT % last + DONE
-        used_tokens = encode_compact(
-            {
-                **self._head(whole=False),
-                "choices": [],
-                "usage": usage_document(answer),
-                "timings": answer.collect_timings(),
-            }
-        )
-        return _EVENT % last + _EVENT % used_tokens + DONE
+            return last + DONE
+        head = self._head(whole=False)
+        return last + encode_event({**head, "choices": [], "usage": usage_document(answer), "timings": timings}) + DONE
 
     def whole_answer(self, answer: WorkerAnswer) -> bytes:
         """Return a whole answer."""
@@ -175,6 +169,13 @@ class ServedModel:
     template: ChatTemplate | None
     usual: Mapping[str, float | int] = field(default_factory=dict)
     """Sampling for requests that do not say."""
+    picture_reader: PictureReader | None = field(init=False)
+    """What looks at pictures; None where the model, or the library, does not."""
+
+    def __post_init__(self) -> None:
+        """Look once whether it sees: each request wants to know."""
+        can_see = BackendAbility.IMAGES in self.loaded.abilities
+        self.picture_reader = self.backend if can_see and isinstance(self.backend, PictureReader) else None
 
 
 class AnswerSender:
@@ -336,7 +337,7 @@ class WorkerRoutes:
 
     async def _apply(self, body: Body, to: WorkerConnection) -> None:
         model = self._require_model()
-        plain, _ = split_pictures(body) if _reader_of(model) is not None else (body, {})
+        plain, _ = split_pictures(body) if model.picture_reader is not None else (body, {})
         to.send_answer(HTTPStatus.OK, encode_compact({"prompt": _render_prompt(model, parse_template_input(plain))}))
 
     async def _shutdown(self, body: Body, to: WorkerConnection) -> None:  # noqa: ARG002 -- as every route's
@@ -344,15 +345,9 @@ class WorkerRoutes:
         to.send_answer(HTTPStatus.ACCEPTED, encode_compact({"status": "stopping"}))
 
 
-def _reader_of(model: ServedModel) -> PictureReader | None:
-    """Return what looks at pictures; None where the model, or the library, does not."""
-    can_see = BackendAbility.IMAGES in model.loaded.abilities
-    return model.backend if can_see and isinstance(model.backend, PictureReader) else None
-
-
 async def _encode_chat(model: ServedModel, body: Body) -> list[int]:
     """Return a conversation's tokens, with what the model sees in its pictures. Raises Refused."""
-    reader = _reader_of(model)
+    reader = model.picture_reader
     plain, pictures = split_pictures(body) if reader is not None else (body, {})
     text = _render_prompt(model, parse_template_input(plain))
     if reader is None or not pictures:
