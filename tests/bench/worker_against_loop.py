@@ -4,7 +4,7 @@ Same model, same environment, same prompt, the same number of tokens. For each l
 one to 64 streams, that of tokens a second of processor time, which other programs disturb less, and how much longer
 than the library's own load the worker takes until it is ready.
 
-Of two processes with the same work the one that was started last may compute 5 to 14 % faster, for as long as both
+Of two processes with the same work the one that was started last may compute 4 to 17 % faster, for as long as both
 live. So there are two pairs: in one the worker is started first, in the other the loop.
 """
 
