@@ -52,7 +52,7 @@ class DialTarget(NamedTuple):
 async def dial_host(host: DialTarget, protocol: Callable[[], P]) -> tuple[asyncio.Transport, P]:
     """Open a connection. Raises OSError, ssl.SSLError and ForbiddenAddress among them, or Offline.
 
-    Once the other computer has no power or network any more it ends after a good minute, however silent it was.
+    The connection ends a good minute after the other computer has lost power or network, however silent it was.
     """
     dial = _dial_machine(host.name, protocol) if host.name.endswith(DOMAIN) else _dial_attached(host, protocol)
     transport, dialed_protocol = await dial

@@ -194,7 +194,7 @@ class _Round(NamedTuple):
 
 
 class _Rounds(NamedTuple):
-    """Those of the worker and of the loop with as many streams."""
+    """Rounds of the worker and of the loop, with the same number of streams."""
 
     ours: list[_Round]
     theirs: list[_Round]
@@ -254,10 +254,10 @@ def main() -> None:
 def measure_case(case: Case, rounds: int) -> dict[str, float]:
     """Measure one, half of the rounds with each of the two pairs."""
     rounds_by_streams = {streams: _Rounds([], []) for streams in STREAMS}
-    for is_loop_first, count in ((False, rounds - rounds // 2), (True, rounds // 2)):
+    for is_loop_first in (False, True):
         with both(case, is_loop_first=is_loop_first) as (worker, loop):
             for streams, case_rounds in rounds_by_streams.items():
-                for _ in range(count):
+                for _ in range((rounds + 1) // 2):
                     case_rounds.add(case, worker, loop, streams)
     figures = {}
     for streams, case_rounds in rounds_by_streams.items():
